@@ -221,7 +221,7 @@ impl OnNodes {
 ///
 /// The name is missing, or the type does not match.
 pub fn skyhook(text: &str) -> Result<String, String> {
-    let types = ApiFlavor::ALL.map(|flavor| names_of_type(flavor).to_vec()).concat();
+    let types = ApiFlavor::ALL.map(names_of_type).concat();
     match text.split_once(',') {
         None => of(text, &types),
         Some(_) => Err("separate names with spaces".to_owned()),
@@ -229,7 +229,7 @@ pub fn skyhook(text: &str) -> Result<String, String> {
 }
 
 /// `skyhook`, `skyhooks`, `sk` and `skyhooks.GROUP`; or those of the newer API.
-fn names_of_type(flavor: ApiFlavor) -> [String; 4] {
+pub fn names_of_type(flavor: ApiFlavor) -> [String; 4] {
     let short = match flavor {
         ApiFlavor::Skyhook => "sk",
         ApiFlavor::NodeWright => "nw",

@@ -6,6 +6,7 @@ use clap::CommandFactory;
 
 use super::Cli;
 use crate::api::ApiFlavor;
+use crate::args::nodes::names_of_type;
 use crate::error::near;
 use crate::view::shell_words;
 
@@ -66,7 +67,6 @@ const KINDS: &[(&str, &[&str])] = &[
     ("node", &["no", "node", "nodes"]),
     ("package", &["package", "packages", "pkg", "pkgs"]),
     ("pod", &["job", "jobs", "po", "pod", "pods"]),
-    ("skyhook", &["nodewright", "nodewrights", "nw", "sk", "skyhook", "skyhooks"]),
     (
         "other",
         &[
@@ -121,15 +121,20 @@ const KINDS: &[(&str, &[&str])] = &[
 /// API groups of [`KINDS`] besides those of the custom resources.
 const GROUPS: [&str; 3] = ["apps", "batch", "policy"];
 
-/// The kind of `KIND`, `KIND.GROUP` or `KIND/NAME`.
+/// The kind of `KIND`, `KIND.GROUP` or `KIND/NAME`: one of [`KINDS`], or `skyhook` for both APIs.
 fn kind(word: &str) -> Option<&'static str> {
     let typed = word.split('/').next().unwrap_or_default().to_lowercase();
     let (bare, group) = typed.split_once('.').unwrap_or((&typed, ""));
     let groups = ApiFlavor::ALL.map(ApiFlavor::group).into_iter().chain(GROUPS);
     let known =
         group.is_empty() || groups.into_iter().any(|of| group == of || group.ends_with(&format!(".{of}")));
-    let found = KINDS.iter().find(|(_, words)| words.contains(&bare));
-    found.filter(|_| known).map(|(kind, _)| *kind)
+    if !known {
+        None
+    } else if ApiFlavor::ALL.map(names_of_type).concat().iter().any(|name| name == bare) {
+        Some("skyhook")
+    } else {
+        KINDS.iter().find(|(_, words)| words.contains(&bare)).map(|(kind, _)| *kind)
+    }
 }
 
 /// Commands whose first argument is a custom resource. As in kubectl, its kind may come before it.

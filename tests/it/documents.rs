@@ -163,8 +163,8 @@ fn columns_have_a_row_for_each_item() {
 #[test]
 fn a_jsonpath_that_matches_nothing_says_so() {
     let from = "--from tests/clusters/apply-erroring";
-    let note = "A path matches nothing; each of .items has the fields node, skyhook, status, failed, state, \
-                reason, packagesComplete, packagesTotal, packages, cordoned, runtimeRequiredCordon, cordonedBy, \
+    let note = "A path matches nothing; each of .items has the fields node, skyhook, status, state, reason, \
+                packagesComplete, packagesTotal, packages, cordoned, runtimeRequiredCordon, cordonedBy, \
                 cordonedByOthers, runtimeRequiredTaint, taintKeptBy, gone, selected, ignored.\n";
     for (template, stdout, stderr) in [
         ("jsonpath={.nope}", "", note),

@@ -378,6 +378,20 @@ metadata:
     );
 }
 
+#[test]
+fn work_that_is_held_up_is_to_come_once_its_causes_are_fixed() {
+    let pages = [
+        ["gpu-tune", "apply-erroring"],
+        ["gpu-tune", "image-pull-back-off"],
+        ["gpu", "modelled-drain-blocked"],
+        ["gpu-tune", "in-progress"],
+    ];
+    let pages = pages.map(|[name, capture]| {
+        run(&format!("status {name} --from tests/clusters/{capture}")).output().transcript()
+    });
+    insta::assert_snapshot!(pages.join("\n"));
+}
+
 /// An upgrade that goes on is not an installation.
 #[test]
 fn the_page_says_what_is_still_to_come() {

@@ -32,8 +32,6 @@ pub struct NodeRow {
     pub skyhook: String,
     /// The operator's status of the node; `unknown` if it has not set one yet.
     pub status: String,
-    /// Whether the node or a package on it is erroring, or the node state cannot be read: the rows of --failed-only.
-    pub failed: bool,
     /// Why the custom resource is not complete on the node, and unusual properties of the row; absent if there is
     /// nothing to note.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -173,7 +171,6 @@ impl NodeRow {
             node: node.name.to_string(),
             skyhook: name.to_owned(),
             status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
-            failed: on.is_some_and(NodeRecord::fails),
             message: String::new(),
             progress: None,
             packages_complete,

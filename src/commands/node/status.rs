@@ -31,7 +31,7 @@ use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, Table, View, co
   kubectl skyhook node status gpu-0001 'gpu-01*' --skyhook gpu-tune
   kubectl skyhook node status --failed-only -l pool=gpu
   kubectl skyhook node status -o wide
-  kubectl skyhook node status -o json | jq -r '.items[] | select(.failed) | .node'
+  kubectl skyhook node status --failed-only -o json | jq -r '.items[].node'
   kubectl skyhook node status -o json | jq -r '.items[] | select(.cordoned) | [.node, .cordonedBy[], .cordonedByOthers[].name] | @tsv'")]
 pub struct Args {
     #[command(flatten)]

@@ -43,9 +43,12 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
         head.indented(2, node_counts(nodes, item.deleting, wide));
         if let Some(work) = &item.to_come {
             let work = to_come(&work.effects, &work.rollout);
-            // A stage that fails may never end.
-            let when =
-                if nodes.states.failed > 0 { "to come once the failures are fixed" } else { "to come" };
+            let when = match item.summary.assessment {
+                ProgressState::Stuck | ProgressState::Degraded | ProgressState::Blocked => {
+                    "to come once the causes are fixed"
+                }
+                _ => "to come",
+            };
             head.indented(2, Line::from(format!("{when}: {work}")));
         }
     }

@@ -92,7 +92,7 @@ pub struct Nodes {
     #[serde(rename = "total")]
     pub selected: usize,
     #[serde(flatten)]
-    pub states: NodeStates,
+    states: NodeStates,
     /// Number of selected nodes with the ignore label.
     pub ignored: usize,
     /// Number of selected nodes whose state cannot be read.
@@ -107,7 +107,7 @@ pub struct Nodes {
     pub names: BTreeMap<String, Vec<String>>,
 }
 
-/// The work until a custom resource is complete, if nobody intervenes and the stages that fail now succeed.
+/// The work until a custom resource is complete, once what holds it up is fixed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ToCome {
     /// The stages that run, by package.
