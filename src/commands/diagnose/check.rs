@@ -58,7 +58,9 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, requires = "wait")]
     timeout: Duration,
 
-    /// Also check what breaks with this version of the operator
+    /// Check what breaks with this version of the operator
+    ///
+    /// These checks come first; the checks of the installation that found nothing are only counted.
     ///
     /// v0.18 migrates Skyhook objects to NodeWright, and does nothing while one is unfinished. v0.21 drops the API group of
     /// Skyhook. v0.15, after a rollback, does not know uninstall settings.
@@ -151,6 +153,7 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
     let changes = changes(&cluster, &commands::all(), answers.as_ref());
     let mut checks = checks(&cluster, &installation, changes, &muting.mutes);
     let mut questions = Vec::new();
+    let readiness_from = checks.len();
     match args.ready_for.as_deref() {
         Some("v0.15") => checks.extend(ready::rollback_checks(&cluster)),
         Some("v0.18" | "v0.19" | "v0.20") => checks.push(ready::unfinished(&cluster)),
@@ -160,7 +163,9 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
         }
         None => {}
     }
-    Ok((CheckReport::new(&cluster, checks, questions), muting))
+    let mut report = CheckReport::new(&cluster, checks, questions);
+    report.ready_for = args.ready_for.clone().map(|version| (version, readiness_from));
+    Ok((report, muting))
 }
 
 /// The result of a check.
@@ -318,6 +323,9 @@ struct CheckReport {
     questions: Vec<Question>,
     /// The time at which ages are calculated.
     taken_at: String,
+    /// With `--for`, the version, and the index of the first check of it.
+    #[serde(skip)]
+    ready_for: Option<(String, usize)>,
 }
 
 /// The conclusion from the checks of the installation.
@@ -341,7 +349,7 @@ impl CheckReport {
         } else {
             CheckVerdict::Healthy
         };
-        CheckReport { verdict, checks, questions, taken_at: time(cluster.taken_at) }
+        CheckReport { verdict, checks, questions, taken_at: time(cluster.taken_at), ready_for: None }
     }
 
     fn exit(&self) -> Exit {
@@ -371,10 +379,16 @@ impl CheckReport {
             open => parts.push(plural(open, "open question")),
         }
         let mut text = Text::new();
-        let verdict = match self.verdict {
-            CheckVerdict::Failed => text::error("The installation has problems"),
-            CheckVerdict::Healthy => text::good("The installation is healthy"),
-            CheckVerdict::NotFullyChecked => {
+        let verdict = match (self.verdict, &self.ready_for) {
+            (CheckVerdict::Failed, Some((version, from)))
+                if self.checks[*from..].iter().any(|check| check.outcome == CheckResult::Error) =>
+            {
+                text::error(format!("Not ready for {version}"))
+            }
+            (CheckVerdict::Failed, _) => text::error("The installation has problems"),
+            (CheckVerdict::Healthy, None) => text::good("The installation is healthy"),
+            (CheckVerdict::Healthy, Some((version, _))) => text::good(format!("Ready for {version}")),
+            (CheckVerdict::NotFullyChecked, _) => {
                 let what = format!("{} could not run", plural(not_checked, "check"));
                 let whole = not_checked == self.checks.len();
                 let verdict = text::warning(incomplete(&what, whole, &graded, warnings));
@@ -415,7 +429,13 @@ impl View for CheckReport {
         let mut text = self.verdict();
         let mut subject = "";
         let mut unchecked = Vec::new();
-        for check in &self.checks {
+        let (installation, readiness) = match &self.ready_for {
+            Some((_, from)) => self.checks.split_at(*from),
+            None => (&*self.checks, &[][..]),
+        };
+        let is_counted = |check: &&Check| self.ready_for.is_some() && check.outcome == CheckResult::Good;
+        let counted = installation.iter().filter(is_counted).count();
+        for check in readiness.iter().chain(installation.iter().filter(|check| !is_counted(check))) {
             let hint = check.hint.as_deref();
             let (label, word) = match check.outcome {
                 CheckResult::Good => (Label::Good, "ok"),
@@ -432,6 +452,9 @@ impl View for CheckReport {
                 text.blank().line(text::heading(subject));
             }
             text.indented(2, item(label.span(word) + ": " + check.sentence(), hint));
+        }
+        if counted > 0 {
+            text.blank().line(format!("{} of the installation found no problem", plural(counted, "check")));
         }
         if !unchecked.is_empty() {
             text.blank().line(text::warning("not checked"));

@@ -1,8 +1,7 @@
 use serde_json::Value;
 
-use std::rc::Rc;
-
 use super::row::{self, NodeRow, PackageRow, Rows};
+use crate::api::State;
 use crate::args::listing::{Labels, RowFilter, Sorting};
 use crate::args::nodes::AnyNodes;
 use crate::cluster::{Cluster, NamedNodes, Source};
@@ -14,8 +13,8 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::outlook::Outlook;
 use crate::rules::{self, Scope};
-use crate::view::text::{Label, Text};
-use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, Table, View, count, node_names, to_json};
+use crate::view::text::Text;
+use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, View, count, node_names, to_json};
 
 /// Show the status of each custom resource on each node
 ///
@@ -23,8 +22,8 @@ use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, Table, View, co
 /// stage. Selected nodes that have not started and states that cannot be read are listed, too. On a terminal,
 /// nodes with the same status share a row if the table would have more than 50 rows.
 ///
-/// With -o wide, there is one row per package, with the owners of the cordon and the custom resources that
-/// keep the runtime-required taint.
+/// With -o wide, there are also the stages that are not complete, the owners of the cordon and the custom
+/// resources that keep the runtime-required taint. `package status` has one row per package.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node status
@@ -151,16 +150,16 @@ struct NodeStatus<'a> {
 
 impl View for NodeStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
-        if wide {
-            return self.by_package().into();
-        }
         let reasons = !self.folded;
         let columns = Columns::new()
             .with_if(!self.folded, "node", |row: &NodeRow| row.node.as_str().into())
             .with("skyhook", |row| row.skyhook.as_str().into())
             .with("status", row::status_text)
             .with("packages", |row| row::package_count(row).into())
-            .with("cordoned", |row| row::cordoned(row).into())
+            .with_if(wide, "stages", |row| stages(row).into())
+            .with_if(wide, "restarts", |row| count(row.restarts()).into())
+            .with("cordoned", |row| if wide { cordon(row).into() } else { row::cordoned(row).into() })
+            .with_if(wide, "runtime-required", |row| taint(row).into())
             .with_if(!reasons, "note", |row| row.note(None).into())
             .with_if(reasons, "note", |row| row.message.as_str().into())
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
@@ -169,7 +168,11 @@ impl View for NodeStatus<'_> {
             return crate::commands::shared::grouped::table(&columns, &rows, |row| &row.node).into();
         }
         let table = columns.table(self.rows.iter());
-        if reasons && !self.labels { table.truncate_last().into() } else { table.into() }
+        match (wide, reasons && !self.labels) {
+            (true, true) => table.wrap_last().into(),
+            (false, true) => table.truncate_last().into(),
+            (_, false) => table.into(),
+        }
     }
 
     fn names(&self) -> Vec<String> {
@@ -189,41 +192,16 @@ impl NodeStatus<'_> {
     fn nodes(&self) -> List<'_> {
         List::new("NodeStatus", self.rows.iter()).at(self.rows.cluster.taken_at)
     }
+}
 
-    /// One row for each recorded package. A node without recorded packages has one row without a package.
-    fn by_package(&self) -> Table {
-        type Row = (Rc<NodeRow>, Option<usize>);
-        fn of((row, at): &Row) -> Option<&PackageRow> {
-            at.and_then(|at| row.packages.get(at))
-        }
-        let columns = Columns::new()
-            .with("node", |(row, _): &Row| row.node.as_str().into())
-            .with("skyhook", |(row, _)| row.skyhook.as_str().into())
-            .with("package", |row| of(row).map(|package| package.package.as_str()).into())
-            .with("version", |row| of(row).map(|package| package.version.as_str()).into())
-            .with("stage", |row| of(row).map(|package| package.stage.as_str()).into())
-            .with("state", |row| match (of(row), &row.0.malformed) {
-                (Some(package), _) => Label::of_status(&package.state).span(&package.state).into(),
-                (None, Some(_)) => Label::Error.span("malformed").into(),
-                (None, None) => row::status_text(&row.0),
-            })
-            .with("runs-for", |row| of(row).map(|package| package.runs_for.as_str()).into())
-            .with("restarts", |row| of(row).map_or(0, |package| package.restarts).into())
-            .with("image", |row| of(row).map(|package| package.image.as_str()).into())
-            .with("cordoned", |(row, _)| cordon(row).into())
-            .with("runtime-required", |(row, _)| taint(row).into())
-            .with("note", |(row, _)| row.message.as_str().into())
-            .with_if(self.labels, "labels", |(row, _)| row.labels.as_str().into());
-        let rows = self.rows.iter().flat_map(|row| {
-            let row = Rc::new(row);
-            let packages: Vec<Option<usize>> = match row.packages.len() {
-                0 => vec![None],
-                packages => (0..packages).map(Some).collect(),
-            };
-            packages.into_iter().map(move |package| (row.clone(), package))
-        });
-        columns.table(rows).wrap_last()
-    }
+/// The recorded packages whose stage is not complete, with the time since the stage began.
+fn stages(row: &NodeRow) -> String {
+    let open = row.packages.iter().filter(|package| package.state != State::Complete.as_str());
+    let stage = |of: &PackageRow| {
+        let begun = if of.runs_for.is_empty() { String::new() } else { format!(" ({})", of.runs_for) };
+        format!("{} {} {} {}{begun}", of.package, of.version, of.stage, of.state)
+    };
+    open.map(stage).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether the node is cordoned, and the holders of the cordon.

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use super::shared::command::{CommandInfo, command};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::format::yaml;
+use crate::view::View;
 use crate::view::text::Text;
-use crate::view::{View, sanitize};
 
 pub use super::shared::rights::{Right, rights, rights_to_look};
 
@@ -180,9 +179,18 @@ impl View for Roles {
                 "# kubectl create clusterrolebinding {0} --clusterrole={0} --user=NAME",
                 role.name
             ));
-            let manifest = yaml(&role.object()).unwrap_or_default();
-            for line in manifest.lines() {
-                text.line(sanitize(line).as_ref());
+            let object = role.object();
+            text.line("apiVersion: rbac.authorization.k8s.io/v1").line("kind: ClusterRole").line("metadata:");
+            text.line(format!("  name: {}", role.name)).line("rules:");
+            // A line for each list: a role fits on one screen.
+            for rule in object["rules"].as_array().into_iter().flatten() {
+                for (at, field) in ["apiGroups", "resources", "resourceNames", "verbs"].iter().enumerate() {
+                    if let Some(words) = rule[field].as_array() {
+                        let words: Vec<String> = words.iter().map(Value::to_string).collect();
+                        let start = if at == 0 { "- " } else { "  " };
+                        text.line(format!("{start}{field}: [{}]", words.join(", ")));
+                    }
+                }
             }
         }
         text

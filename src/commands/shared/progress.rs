@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::diagnosis::Diagnosis;
 use crate::ctx::{Aim, AimProgress, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::model::{Action, NextNodes, ProgressState, QueuePosition};
+use crate::model::{Action, NextNodes, ProgressState, QueuePosition, WaitReason};
 use crate::outlook::{OnNode, Outlook};
 use crate::plan::{Condition, Goal, Plan};
 use crate::rules::Finding;
@@ -232,7 +232,12 @@ impl From<&OnNode<'_, '_>> for Progress {
             reason: Reason {
                 kind: progress.reason.code(),
                 object: progress.reason.object(),
-                message: progress.reason.to_string(),
+                message: match &progress.reason {
+                    WaitReason::Stage { package, stage } if on.state == ProgressState::Blocked => {
+                        format!("stage {stage} of {package} does not finish")
+                    }
+                    reason => reason.to_string(),
+                },
             },
             next_action: progress.next_action.as_ref().map(NextAction::from),
             since: progress.since.map(time),

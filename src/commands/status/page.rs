@@ -71,6 +71,13 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
         }
         return head;
     }
+    let mut end = Text::new();
+    let causes = overview::causes(status, Some(&item.name), most(CAUSES));
+    // Without a limit on what follows, the causes would end up far below the first screen.
+    let place = if wide { &mut head } else { &mut end };
+    if !causes.is_empty() {
+        place.blank().append(causes);
+    }
     tables(&mut head, &item.compartments, &item.packages, item, most(ROWS));
     if !item.uninstalls.is_empty() {
         head.blank().append(uninstalls::table(&item.uninstalls, wide));
@@ -78,20 +85,17 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     if let Some(deletion) = deletion {
         head.blank().append(deletion.text(wide));
     }
-    let mut end = Text::new();
+    let mut latest = Text::new();
     let events = events(cluster, &item.name, most(EVENTS));
     if !events.is_empty() {
-        end.blank().table(events);
+        latest.blank().table(events);
     }
-    let causes = overview::causes(status, Some(&item.name), most(CAUSES));
-    if !causes.is_empty() {
-        end.blank().append(causes);
-    }
-    let left = LINES.saturating_sub(head.height() + end.height() + 2).max(CAUSES);
+    let left = LINES.saturating_sub(head.height() + latest.height() + end.height() + 2).max(CAUSES);
     let tree = tree::text(&status.outlook, &item.name, most(left));
     if !tree.is_empty() {
         head.blank().append(tree);
     }
+    head.append(latest);
     head.append(end);
     head
 }
@@ -154,17 +158,12 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     if !item.deployment_policy.is_empty() {
         line = line + format!(", deployment policy {}", item.deployment_policy);
     }
+    text.line(line);
     if let Some(writer) = &item.spec_writer {
         let at = writer.at.as_deref().and_then(|at| at.parse().ok());
-        line = line
-            + format!(
-                ", spec last written by {} {} (generation {})",
-                writer.manager,
-                ago(at, cluster.taken_at),
-                item.generation
-            );
+        let when = ago(at, cluster.taken_at);
+        text.line(format!("spec last written by {} {when} (generation {})", writer.manager, item.generation));
     }
-    text.line(line);
     text
 }
 

@@ -1,6 +1,5 @@
 use super::{Findings, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Version};
-use crate::cluster::package_run::PackageRuns;
 use crate::cluster::{Cluster, Node, Phase};
 
 rule! {
@@ -37,7 +36,12 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        for (node, entry) in abandoned(cluster, skyhook, &package_runs) {
+        for (node, entry) in abandoned(cluster, skyhook) {
+            // Skip a package with a running pod: the operator is about to remove the pod, or it has just succeeded.
+            let mut here = package_runs.of_skyhook_on(skyhook.name(), &node.name);
+            if here.any(|run| run.alive() && run.package == *entry.name) {
+                continue;
+            }
             let (name, version) = entry.identity();
             let older = skyhook.package(name).map_or("", |p| &p.version);
             let finding = findings.report(
@@ -63,22 +67,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The records of unfinished upgrades that the operator abandons with this spec, by node.
+/// The records of unfinished upgrades that the operator abandons with this spec, by node. It removes the pods that run
+/// them.
 pub fn abandoned<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
-    package_runs: &'a PackageRuns<'a>,
 ) -> impl Iterator<Item = (&'a Node, &'a Entry)> {
     let is_abandoned = move |node: &'a Node, entry: &Entry| {
         if !is_unfinished_upgrade(skyhook, entry) {
             return false;
         }
         let placement = cluster.placement(skyhook, entry.identity().0, node);
-        // Skip a package with a running pod: the pod will be removed or will finish.
-        let mut here = package_runs.of_skyhook_on(skyhook.name(), &node.name);
-        placement.selected
-            && placement.phase == Phase::Complete
-            && !here.any(|run| run.alive() && run.package == *entry.name)
+        placement.selected && placement.phase == Phase::Complete
     };
     cluster.tracked(skyhook.name()).flat_map(move |(node, on)| {
         on.entries().iter().filter(move |entry| is_abandoned(node, entry)).map(move |entry| (node, entry))

@@ -512,7 +512,8 @@ pub struct RolloutDocument {
     /// Why the rollout never completes; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
-    /// Number of nodes on which the rollout never completes; absent if it does, and if only some nodes were read.
+    /// Number of nodes on which the rollout never completes; absent if it does, if `stuck` applies to all nodes, and if
+    /// only some nodes were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete_nodes: Option<usize>,
     /// Estimated time in seconds until the custom resource is complete; absent if unknown.
@@ -606,7 +607,9 @@ impl Effects<'_> {
             refusing_budgets: refusing.collect(),
             waiting: owned(self.waiting.iter().copied()),
             stuck: self.why_stuck(),
-            incomplete_nodes: self.incomplete.filter(|nodes| *nodes > 0 && self.stuck.is_some()),
+            incomplete_nodes: self
+                .incomplete
+                .filter(|nodes| *nodes > 0 && self.stuck.is_some() && self.stuck_on.is_some()),
             estimate: self.remaining.map(|remaining| remaining.seconds),
             uncertainty: self.remaining.map(|remaining| remaining.uncertainty),
         }

@@ -7,8 +7,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The node still records the older version as complete, so the operator runs nothing there, and the host may keep parts
-    /// of both versions. Checked with a cluster or capture only.
+    /// The node still records the older version as complete, so the operator stops the upgrade and runs nothing there, and
+    /// the host may keep parts of both versions. Checked with a cluster or capture only.
     ///
     /// # How to fix
     ///
@@ -31,8 +31,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             if live.package(name).is_none_or(|live| live.version == package.version) {
                 continue;
             }
-            let package_runs = cluster.package_runs_for(live.name());
-            let left = abandoned(cluster, skyhook, &package_runs).filter(|(_, entry)| *entry.name == *name);
+            let left = abandoned(cluster, skyhook).filter(|(_, entry)| *entry.name == *name);
             let nodes = NodeSet::of(left.map(|(node, _)| &*node.name));
             if nodes.is_empty() {
                 continue;
