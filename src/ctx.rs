@@ -14,6 +14,7 @@ use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::time::{Instant, timeout_at};
 
+use crate::api::ApiFlavor;
 use crate::apply::{ApplyEvent, StepResult};
 use crate::args::global::Global;
 use crate::bounded::{self, MOST_PLAN};
@@ -27,6 +28,7 @@ use crate::dump;
 use crate::error::{Error, Result, plain_reason};
 use crate::model::Model;
 use crate::plan::{Plan, ReadSpec};
+use crate::program::Process;
 use crate::screen::{self, OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
 use crate::view::{CLOCK_SKEW, Upstream, View, human, plural, text};
@@ -34,7 +36,7 @@ use crate::view::{CLOCK_SKEW, Upstream, View, human, plural, text};
 pub use execute::CommandOptions;
 pub use origin::Here;
 pub use origin::PermissionCheck;
-pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
+pub use process::{check_open_files, survive_file_size_limit};
 pub use wait::AimProgress;
 pub use wait::{Aim, PlanWait};
 pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
@@ -56,6 +58,7 @@ struct PlannedFrom {
 
 /// I/O of one command: connection, screen and flags. Only commands that stream or wait get the client.
 pub struct Ctx {
+    process: Process,
     global: Global,
     verb: &'static str,
     screen: Screen,
@@ -63,6 +66,8 @@ pub struct Ctx {
     /// Unreadable sources that the current plan does without.
     unread: Vec<(Source, Unread)>,
     refused: bool,
+    /// The API that the operator uses, once the cluster is loaded.
+    active_api: Option<ApiFlavor>,
     /// The current cluster's identity, once read.
     here: Option<Here>,
     /// The names in the command's arguments, for the next load.
@@ -75,15 +80,17 @@ pub struct Ctx {
 }
 
 impl Ctx {
-    pub fn new(global: Global, verb: &'static str) -> Ctx {
-        let screen = Screen::new(global.output.color);
+    pub fn new(process: &Process, global: Global, verb: &'static str) -> Ctx {
+        let screen = Screen::new(global.output.color, process);
         Ctx {
+            process: process.clone(),
             global,
             verb,
             screen,
             connected: None,
             unread: Vec::new(),
             refused: false,
+            active_api: None,
             here: None,
             named_nodes: None,
             node_fields: NodeFields::All,
@@ -94,9 +101,9 @@ impl Ctx {
 
     /// A `Ctx` for one context of `--contexts`: captures the output, and prefixes all other lines with the
     /// context.
-    pub fn of_context(global: Global, verb: &'static str, context: &str) -> Ctx {
-        let mut ctx = Ctx::new(global, verb);
-        ctx.screen = Screen::prefixed(context);
+    pub fn of_context(process: &Process, global: Global, verb: &'static str, context: &str) -> Ctx {
+        let mut ctx = Ctx::new(process, global, verb);
+        ctx.screen = Screen::prefixed(context, process);
         ctx.captured = Some(Captured::of(context));
         ctx
     }
@@ -112,8 +119,8 @@ impl Ctx {
     }
 
     /// A `Ctx` without notices on stderr, for completion: a shell would print them over the prompt.
-    pub fn silent(global: Global, verb: &'static str) -> Ctx {
-        let mut ctx = Ctx::new(global, verb);
+    pub fn silent(process: &Process, global: Global, verb: &'static str) -> Ctx {
+        let mut ctx = Ctx::new(process, global, verb);
         ctx.screen.err = OutputStream::pipe(Box::new(std::io::sink()));
         ctx
     }
@@ -125,6 +132,11 @@ impl Ctx {
     /// Whether the server refused a read or a planned change.
     pub fn refused(&self) -> bool {
         self.refused
+    }
+
+    /// The API that the operator uses; `None` before the first load.
+    pub fn active_api(&self) -> Option<ApiFlavor> {
+        self.active_api
     }
 
     /// Records that the server refused something other than a [`Source`], for the advice on permissions.
@@ -252,6 +264,7 @@ impl Ctx {
         };
         self.pass_on_warnings();
         let mut cluster = cluster?;
+        self.active_api = Some(cluster.flavor());
         let given = &self.global.connection.namespace;
         cluster.namespace_flag.clone_from(given);
         if !cluster.from_files {
@@ -293,9 +306,11 @@ impl Ctx {
 
     async fn connect(&self) -> std::result::Result<Connected, connect::Error> {
         let level = self.global.reading.verbose.0;
-        let trace =
-            (level >= HttpTrace::FROM).then(|| HttpTrace { level, say: Arc::new(crate::screen::trace) });
-        let environment = Environment::of_process();
+        let trace = (level >= HttpTrace::FROM).then(|| {
+            let process = self.process.clone();
+            HttpTrace { level, say: Arc::new(move |line: &str| screen::trace(&process, line)) }
+        });
+        let environment = Environment::of(|name| self.process.variable_os(name));
         connect::connect(&environment, &self.global.connection, self.verb, trace).await
     }
 
@@ -596,6 +611,7 @@ pub fn one_line(unread: &[(Source, Unread)]) -> String {
 
 /// The progress of applying a plan.
 pub struct Progress {
+    process: Process,
     bar: ProgressBar,
     failed: usize,
     /// Whether throttling was reported.
@@ -603,7 +619,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn of(plan: &Plan, terminal: bool) -> Progress {
+    pub fn of(process: &Process, plan: &Plan, terminal: bool) -> Progress {
         let steps = plan.steps().filter(|step| plan.is_work(step)).count();
         // A single step ends before anybody could read the line.
         let target =
@@ -616,7 +632,7 @@ impl Progress {
         };
         bar.set_style(style.expect("the template is sound").with_key("rate", rate));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, failed: 0, throttled: false }
+        Progress { process: process.clone(), bar, failed: 0, throttled: false }
     }
 
     pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
@@ -646,7 +662,8 @@ impl Progress {
         let seconds = wait.as_secs_f32().ceil();
         let message = format!("throttled by the API server, retrying in {seconds} s");
         if !std::mem::replace(&mut self.throttled, true) {
-            self.bar.suspend(|| screen::trace(&message));
+            let process = &self.process;
+            self.bar.suspend(|| screen::trace(process, &message));
         }
         self.bar.set_message(message);
     }

@@ -1,11 +1,123 @@
-//! The names that this program answers to.
+//! How the program was started: its name, arguments, environment and standard streams.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
+
+/// The arguments, environment variables and standard streams of a call: those of this process, or of a call within it
+/// without a terminal and without standard input.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// The arguments; the first is the name of the program.
+    pub args: Vec<OsString>,
+    variables: HashMap<OsString, OsString>,
+    /// Stdout and stderr of a call within the process; `None` for the streams of the process.
+    output: Option<[Arc<Mutex<Vec<u8>>>; 2]>,
+}
+
+impl Process {
+    /// The call of this process.
+    pub fn own() -> Process {
+        Process::of(std::env::args_os().collect())
+    }
+
+    /// A call of this process with other arguments.
+    pub fn of(args: Vec<OsString>) -> Process {
+        Process { args, variables: std::env::vars_os().collect(), output: None }
+    }
+
+    /// A call within this process, whose output is kept in memory.
+    pub fn within(args: Vec<OsString>, variables: HashMap<OsString, OsString>) -> Process {
+        Process { args, variables, output: Some(Default::default()) }
+    }
+
+    /// Whether signals, standard input and the terminal of this process belong to the call.
+    pub fn is_own(&self) -> bool {
+        self.output.is_none()
+    }
+
+    /// The value of an environment variable; `None` if it is empty or no Unicode.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.variable_os(name)?.into_string().ok().filter(|value| !value.is_empty())
+    }
+
+    pub fn variable_os(&self, name: &str) -> Option<OsString> {
+        self.variables.get(OsStr::new(name)).cloned()
+    }
+
+    /// Whether standard input is a terminal.
+    pub fn reads_terminal(&self) -> bool {
+        self.is_own() && io::stdin().is_terminal()
+    }
+
+    pub fn stdout(&self) -> Stream {
+        self.output
+            .as_ref()
+            .map_or_else(|| Stream::Stdout(io::stdout()), |[out, _]| Stream::Memory(out.clone()))
+    }
+
+    pub fn stderr(&self) -> Stream {
+        self.output
+            .as_ref()
+            .map_or_else(|| Stream::Stderr(io::stderr()), |[_, err]| Stream::Memory(err.clone()))
+    }
+
+    /// The bytes that a call within this process has written to stdout and to stderr.
+    pub fn written(&self) -> [Vec<u8>; 2] {
+        let taken = |kept: &Arc<Mutex<Vec<u8>>>| kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.output.as_ref().map(|output| output.each_ref().map(taken)).unwrap_or_default()
+    }
+}
+
+/// Stdout or stderr of a call.
+pub enum Stream {
+    Stdout(io::Stdout),
+    Stderr(io::Stderr),
+    Memory(Arc<Mutex<Vec<u8>>>),
+}
+
+impl Stream {
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Stream::Stdout(out) => out.is_terminal(),
+            Stream::Stderr(err) => err.is_terminal(),
+            Stream::Memory(_) => false,
+        }
+    }
+
+    /// The columns and rows of the terminal, if it is one.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        let size = match self {
+            Stream::Stdout(out) => terminal_size::terminal_size_of(out),
+            Stream::Stderr(err) => terminal_size::terminal_size_of(err),
+            Stream::Memory(_) => None,
+        };
+        size.map(|(width, height)| (usize::from(width.0), usize::from(height.0)))
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Stdout(out) => out.write(bytes),
+            Stream::Stderr(err) => err.write(bytes),
+            Stream::Memory(kept) => kept.lock().unwrap_or_else(PoisonError::into_inner).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Stdout(out) => out.flush(),
+            Stream::Stderr(err) => err.flush(),
+            Stream::Memory(_) => Ok(()),
+        }
+    }
+}
 
 /// The name under which the program was called. Links with other names let one binary serve as several
 /// plugins.

@@ -7,13 +7,14 @@
 #[cfg(unix)]
 pub mod keys;
 
-use std::io::{self, IsTerminal, Result, Write};
+use std::io::{self, Result, Write};
 
 use anyhow::Context;
 use owo_colors::Style;
 
 use crate::apply::file::place;
 use crate::args::global::{ColorChoice, Output};
+use crate::program::{Process, Stream};
 use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Layout, List, View, harmless_lines, sanitize};
@@ -50,54 +51,41 @@ pub enum Shown {
 }
 
 /// Writes a line to stderr immediately, without a [`Screen`]: for events while a command runs.
-pub fn trace(line: &str) {
-    let mut stderr = io::stderr().lock();
+pub fn trace(process: &Process, line: &str) {
+    let mut stderr = process.stderr();
     // Ignore errors of stderr: they cannot be reported.
     let _ = if stderr.is_terminal() {
-        writeln!(stderr, "{}", harmless_lines(line))
+        stderr.write_all(format!("{}\n", harmless_lines(line)).as_bytes())
     } else {
-        writeln!(stderr, "{line}")
+        stderr.write_all(format!("{line}\n").as_bytes())
     };
 }
 
 impl Screen {
-    /// A screen on the stdout and stderr of this process.
-    pub fn new(choice: ColorChoice) -> Screen {
-        let settings = ColourSettings::of(|name| std::env::var(name).ok());
-        let (stdout, stderr) = (io::stdout(), io::stderr());
-        let out_terminal = stdout.is_terminal();
-        let err_terminal = stderr.is_terminal();
-        let columns = |size: Option<(terminal_size::Width, terminal_size::Height)>| {
-            size.map(|(width, _)| usize::from(width.0)).filter(|w| *w > 0)
+    /// A screen on the stdout and stderr of a call.
+    pub fn new(choice: ColorChoice, process: &Process) -> Screen {
+        let settings = ColourSettings::of(|name| process.variable(name));
+        let output = |stream: Stream| -> OutputStream<Box<dyn Write + Send>> {
+            let terminal = stream.is_terminal();
+            OutputStream {
+                width: stream.size().map(|(columns, _)| columns).filter(|columns| *columns > 0),
+                terminal,
+                redraws: terminal && !settings.dumb,
+                colour: settings.colour(choice, terminal),
+                writer: Box::new(stream),
+            }
         };
-        Screen {
-            out: OutputStream {
-                width: columns(terminal_size::terminal_size_of(&stdout)),
-                terminal: out_terminal,
-                redraws: out_terminal && !settings.dumb,
-                colour: settings.colour(choice, out_terminal),
-                writer: Box::new(stdout),
-            },
-            err: OutputStream {
-                width: columns(terminal_size::terminal_size_of(&stderr)),
-                terminal: err_terminal,
-                redraws: err_terminal && !settings.dumb,
-                colour: settings.colour(choice, err_terminal),
-                writer: Box::new(stderr),
-            },
-        }
+        Screen { out: output(process.stdout()), err: output(process.stderr()) }
     }
-}
 
-impl Screen {
     /// A screen for one of several contexts: both streams prefix each line with `name`, because several
     /// screens print at once.
-    pub fn prefixed(name: &str) -> Screen {
+    pub fn prefixed(name: &str, process: &Process) -> Screen {
         let prefix = format!("{}: ", sanitize(name));
-        Screen {
-            out: OutputStream::pipe(Box::new(Prefixed::new(&prefix, io::stdout()))),
-            err: OutputStream::pipe(Box::new(Prefixed::new(&prefix, io::stderr()))),
-        }
+        let output = |stream: Stream| -> OutputStream<Box<dyn Write + Send>> {
+            OutputStream::pipe(Box::new(Prefixed::new(&prefix, stream)))
+        };
+        Screen { out: output(process.stdout()), err: output(process.stderr()) }
     }
 }
 

@@ -353,7 +353,11 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
         _ => return None,
     };
     let [typed, accepted] = [shell_words(typed), by_kubectl(&words)];
-    Some(format!("`{typed}` is a kubectl command: {accepted}"))
+    let on_node = match verb {
+        "exec" => "; on a node: kubectl debug node/NODE -it --image=IMAGE",
+        _ => "",
+    };
+    Some(format!("`{typed}` is a kubectl command: {accepted}{on_node}"))
 }
 
 /// Parts of edits with kubectl, and the commands that do the same with a preview and an undo.
@@ -395,13 +399,34 @@ fn by_kubectl(words: &[&str]) -> String {
     shell_words(&accepted)
 }
 
-/// The line of kubectl for `get KIND`, which prints the object where this plugin prints a document about it.
-pub fn gets_object(args: &[OsString]) -> Option<String> {
-    let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
-    match words.as_slice() {
-        ["get", typed, ..] if kind(typed).is_some_and(|kind| kind != "package") => Some(by_kubectl(&words)),
-        _ => None,
+/// The line of kubectl for `get KIND`, which prints the object where this plugin prints a document about it; custom
+/// resources of the API `active`, if it is known.
+pub fn gets_object(args: &[OsString], active: Option<ApiFlavor>) -> Option<String> {
+    let mut words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let ["get", typed, ..] = words.as_slice() else {
+        return None;
+    };
+    let kind = kind(typed).filter(|kind| *kind != "package")?;
+    let (of, name) = typed.split_once('/').map_or((*typed, None), |(of, name)| (of, Some(name)));
+    let other =
+        active.filter(|active| kind == "skyhook" && !names_of_type(*active).contains(&of.to_lowercase()));
+    let renamed = other.map(|active| {
+        let of = active.kind().to_lowercase();
+        name.map_or_else(|| of.clone(), |name| format!("{of}/{name}"))
+    });
+    if let Some(renamed) = &renamed {
+        words[1] = renamed;
     }
+    let has_namespace = |word: &&str| {
+        word.starts_with("-n")
+            || word.starts_with("-A")
+            || word.starts_with("--namespace")
+            || *word == "--all-namespaces"
+    };
+    if kind == "pod" && !words.iter().any(has_namespace) {
+        words.push("-A");
+    }
+    Some(by_kubectl(&words))
 }
 
 /// A hint for `get TYPE` and `describe TYPE` with a word that is no type, and was read as a name.
@@ -455,7 +480,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &[],
         &["-w", "--watch"],
-        "`kubectl skyhook status -w` watches rollouts, and `kubectl skyhook events -w` events",
+        "`kubectl skyhook status -w` watches rollouts, `kubectl skyhook events -w` events, and `kubectl get nodes -w` nodes",
     ),
     (&["version"], &["--client", "--short"], "`kubectl skyhook version --client-only` needs no cluster"),
     (

@@ -5,6 +5,7 @@ mod completion;
 mod tree;
 
 use std::ffi::OsString;
+use std::io::Write;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -16,10 +17,10 @@ use crate::args::connection::Connection;
 use crate::args::global::Global;
 use crate::commands::shared::command::Run;
 use crate::commands::{self, Command, rbac};
-use crate::connect;
+use crate::connect::{self, Environment};
 use crate::ctx::{Ctx, check_open_files, survive_file_size_limit};
 use crate::error::{Error, Exit, Result};
-use crate::program::Program;
+use crate::program::{Process, Program};
 use crate::view::OutputFormat;
 use crate::view::contexts::{ContextAnswer, Contexts};
 
@@ -35,6 +36,9 @@ Which command?
 
 Exit codes: 0 done, 1 error, 2 findings, 3 refused, 4 partly applied, 5 timed out, 64 usage, 130 interrupted.";
 
+/// Maximum number of columns of help, and their number without a terminal.
+const COLUMNS: usize = 100;
+
 /// Diagnose and repair NodeWright (formerly Skyhook) packages on nodes
 ///
 /// Finds what is stuck, why, and how to fix it. Works with the objects that the operator uses: Skyhook
@@ -46,7 +50,7 @@ Exit codes: 0 done, 1 error, 2 findings, 3 refused, 4 partly applied, 5 timed ou
     version,
     disable_help_subcommand = true,
     arg_required_else_help = true,
-    max_term_width = 100,
+    max_term_width = COLUMNS,
     after_help = AFTER_HELP
 )]
 pub struct Cli {
@@ -56,12 +60,12 @@ pub struct Cli {
     pub global: Global,
 }
 
-/// Runs the program with its arguments; the first is its name.
-pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
-    let mut args: Vec<OsString> = args.collect();
+/// Runs the program as it was called.
+pub fn main(process: &Process) -> Exit {
+    let mut args = process.args.clone();
     let program = args.first().map_or(Program::SKYHOOK, |name| Program::of(name));
     program.name_commands();
-    if let Some(exit) = completion::answered(program, &args) {
+    if let Some(exit) = completion::answered(process, program) {
         return exit;
     }
     // `help node list` is `node list -h`.
@@ -69,20 +73,20 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         args.remove(1);
         args.push("-h".into());
     }
-    let object = aliases::gets_object(&args);
-    let types = aliases::types(&args);
+    let typed = args.clone();
     args = aliases::resolved(tree::levels_joined(args));
-    let mut parsed = program.parse(args.iter().cloned());
+    // Without a terminal, clap would measure that of this process.
+    let columns = (!process.is_own()).then_some(COLUMNS);
+    let mut parsed = program.parse(args.iter().cloned(), columns);
     if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
         // Print help on stdout even without `--help`; clap does so only with the flag.
         args.push("-h".into());
-        parsed = program.parse(args);
+        parsed = program.parse(args, columns);
     }
     match parsed {
-        Ok(cli) => run(cli, object, types),
+        Ok(cli) => run(process, cli, &typed),
         Err(error) => {
-            // Ignore write errors: they cannot be reported.
-            let _ = error.print();
+            print(process, &error);
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
                 _ => Exit::Usage,
@@ -91,12 +95,22 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-/// `object`: the line of kubectl that prints the objects themselves. `types`: the lines for the types that may be meant.
-fn run(cli: Cli, object: Option<String>, types: Option<String>) -> Exit {
+/// Prints help or an error of the command line. Write errors are ignored: they cannot be reported.
+fn print(process: &Process, error: &clap::Error) {
+    let _ = if process.is_own() {
+        error.print()
+    } else {
+        let mut stream = if error.use_stderr() { process.stderr() } else { process.stdout() };
+        stream.write_all(error.render().to_string().as_bytes())
+    };
+}
+
+/// `typed`: the command line before aliases were resolved.
+fn run(process: &Process, cli: Cli, typed: &[OsString]) -> Exit {
     let info = cli.command.info();
     let verb = info.words;
     let global = cli.global;
-    let mut ctx = Ctx::new(global.clone(), verb);
+    let mut ctx = Ctx::new(process, global.clone(), verb);
     ctx.node_fields(info.node_fields);
     let result = runtime().and_then(|runtime| {
         let _entered = runtime.enter();
@@ -105,11 +119,11 @@ fn run(cli: Cli, object: Option<String>, types: Option<String>) -> Exit {
             if global.connection.contexts.is_empty() {
                 cli.command.run(&mut ctx).await
             } else {
-                run_in_each(&cli.command, &global, &mut ctx).await
+                run_in_each(process, &cli.command, &global, &mut ctx).await
             }
         })
     });
-    match (&global.output.format, object, &result) {
+    match (&global.output.format, aliases::gets_object(typed, ctx.active_api()), &result) {
         (OutputFormat::Name | OutputFormat::File(_), ..) => {}
         (OutputFormat::Table | OutputFormat::Wide, Some(line), Ok(_)) if verb == "package status" => {
             ctx.note(format!("These are packages. For pods and jobs: {line}"));
@@ -121,7 +135,8 @@ fn run(cli: Cli, object: Option<String>, types: Option<String>) -> Exit {
         _ => {}
     }
     let result = result.map_err(|error| {
-        match types.filter(|_| error.message.ends_with("not found") && error.hints.len() < 2) {
+        match aliases::types(typed).filter(|_| error.message.ends_with("not found") && error.hints.len() < 2)
+        {
             Some(types) => error.hint(types),
             None => error,
         }
@@ -168,7 +183,7 @@ pub fn by_task(tree: &clap::Command) -> Vec<(&'static str, Vec<&clap::Command>)>
 
 /// Runs the command for every context that `--contexts` matches, all at the same time, and shows the results
 /// as one.
-async fn run_in_each(command: &Command, global: &Global, ctx: &mut Ctx) -> Result<Exit> {
+async fn run_in_each(process: &Process, command: &Command, global: &Global, ctx: &mut Ctx) -> Result<Exit> {
     let info = command.info();
     if !info.only_reads() {
         return Err(Error::usage(format!(
@@ -180,20 +195,26 @@ async fn run_in_each(command: &Command, global: &Global, ctx: &mut Ctx) -> Resul
         return Err(Error::usage(format!("{} does not support --contexts; use --context NAME", info.words)));
     }
     refuse_other_selection(global)?;
-    let answers = chosen(&global.connection)?.into_iter().map(|name| answer(command, global, name));
+    let answers = chosen(process, &global.connection)?.into_iter();
+    let answers = answers.map(|name| answer(process, command, global, name));
     let answers = join_all(answers).await;
     let (exits, answers): (Vec<Exit>, Vec<ContextAnswer>) = answers.into_iter().unzip();
     ctx.show(&Contexts(answers))?;
     Ok(Exit::of_several(exits))
 }
 
-async fn answer(command: &Command, global: &Global, context: String) -> (Exit, ContextAnswer) {
+async fn answer(
+    process: &Process,
+    command: &Command,
+    global: &Global,
+    context: String,
+) -> (Exit, ContextAnswer) {
     let mut global = global.clone();
     global.connection.contexts.clear();
     global.connection.context = Some(context.clone());
     let info = command.info();
     let verb = info.words;
-    let mut ctx = Ctx::of_context(global, verb, &context);
+    let mut ctx = Ctx::of_context(process, global, verb, &context);
     ctx.node_fields(info.node_fields);
     let result = command.run(&mut ctx).await;
     let error = result.as_ref().err().map(|error| error.message.clone());
@@ -219,8 +240,9 @@ fn refuse_other_selection(global: &Global) -> Result<()> {
 
 /// The contexts of the kubeconfig that match the names and globs: each once, in the order of the flag.
 /// Matches of one glob are sorted.
-fn chosen(connection: &Connection) -> Result<Vec<String>> {
-    let known = connect::names(connection)?.contexts;
+fn chosen(process: &Process, connection: &Connection) -> Result<Vec<String>> {
+    let environment = Environment::of(|name| process.variable_os(name));
+    let known = connect::names(&environment, connection)?.contexts;
     let mut chosen: Vec<String> = Vec::new();
     for pattern in &connection.contexts {
         let glob =

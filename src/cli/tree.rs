@@ -27,12 +27,16 @@ impl Program {
         }
     }
 
-    /// Parses a command line.
+    /// Parses a command line; help is as wide as `columns`, or as the terminal.
     ///
     /// # Errors
     ///
     /// Clap's message about an invalid line, or the help.
-    pub fn parse(self, args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    pub fn parse(
+        self,
+        args: impl IntoIterator<Item = OsString>,
+        columns: Option<usize>,
+    ) -> Result<Cli, clap::Error> {
         let args = levels_joined(args);
         if let Some(message) = [aliases::moved, aliases::of_kubectl, aliases::on_nodes]
             .into_iter()
@@ -42,6 +46,10 @@ impl Program {
             return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
         }
         let tree = listing_tasks(self.tree(), &self.words());
+        let tree = match columns {
+            Some(columns) => tree.term_width(columns),
+            None => tree,
+        };
         let mut tree =
             if args.iter().any(|word| word == "--help") { tree } else { brief(tree, &self.words()) };
         let contexts = contexts(&args);
@@ -314,7 +322,7 @@ mod tests {
     fn help_speaks_of_the_name_that_was_typed() {
         let program = Program::of(OsStr::new("kubectl-nodewright"));
         let args = ["kubectl-nodewright", "node", "list", "--help"];
-        let help = program.parse(args.map(OsString::from)).expect_err("help is asked for").to_string();
+        let help = program.parse(args.map(OsString::from), None).expect_err("help is asked for").to_string();
         assert!(help.contains("\nUsage: kubectl nodewright node list "));
         assert!(help.contains("\n  kubectl nodewright node list --skyhook gpu-tune\n"));
         assert!(!help.contains("kubectl skyhook"), "{help}");

@@ -136,7 +136,9 @@ impl Topic {
             }
             Topic::Lint(rule, folded) => {
                 if let Some(FoldedRule { code, name, into }) = folded {
-                    text.line(format!("{code} {name} is a check of {into}."));
+                    text.line(format!(
+                        "{code} {name} is now part of {into}, and its findings have that code."
+                    ));
                     text.blank();
                 }
                 let title = text::name(rule.code) + " " + text::heading(rule.name);

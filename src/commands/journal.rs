@@ -9,7 +9,7 @@ use crate::apply::journal::{Record, Store, Undone};
 use crate::apply::{StepResult, StopReason};
 use crate::args::listing::Sorting;
 use crate::commands::shared::command::{command, group};
-use crate::ctx::{Ctx, now, variable};
+use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
 use crate::view::{Columns, Items, Table, View, age, document, plural, time, to_json};
@@ -54,7 +54,7 @@ command! {
 }
 
 async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
-    let store = Store::of(variable)?;
+    let store = ctx.journals()?;
     let (mut records, complaints) = store.all()?;
     warn(ctx, &store, complaints);
     if records.is_empty() {
@@ -74,7 +74,7 @@ async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
 }
 
 async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
-    let store = Store::of(variable)?;
+    let store = ctx.journals()?;
     let record = match &args.id {
         Some(id) => {
             let record = store.read(id)?;

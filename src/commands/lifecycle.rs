@@ -465,6 +465,14 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             ));
         } else if !running.is_empty() {
             effects.notes.push(format!("stages of {name} that are running on {on} run to completion"));
+            let failing = package_runs.all().iter().filter(|run| run.works() && run.trouble().is_some());
+            let failing = NodeSet::of(failing.map(|run| run.node));
+            if !failing.is_empty() {
+                effects.notes.push(format!(
+                    "the stage that fails on {} is still tried again: a pause does not stop its pod",
+                    failing.limited(6)
+                ));
+            }
         }
     }
     if verb.sets() && skyhook.status.status != Some(Status::Complete) {

@@ -38,7 +38,7 @@ use crate::view::plural;
   kubectl skyhook reset gpu-tune --failed-only --canary 2 --pause-between 5m
   kubectl skyhook reset gpu-tune --package driver:2.0.1 -l pool=gpu
   kubectl skyhook reset gpu-tune --unreadable --dry-run
-  kubectl skyhook reset gpu-tune --dry-run -o json | jq '.grade, .consequences.reboots, .steps[].target'")]
+  kubectl skyhook reset gpu-tune --dry-run -o json | jq '.grade, .consequences.rebootNodes, .steps[].target'")]
 pub struct Args {
     /// The custom resource; with selected nodes, default: all
     #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long)]
     pub no_pause: bool,
 
-    /// Restore node states that cannot be read from the operator's copy, and change nothing else
+    /// Restore unreadable node states, using the operator's copy, and change nothing else
     #[arg(long, requires = "name", conflicts_with_all = ["package", "failed_only", "skip_batch_reset", "batches",
         "retaint", "no_pause"])]
     pub unreadable: bool,

@@ -8,7 +8,7 @@ use super::shared::admission;
 use super::shared::command::{Write, command};
 use crate::api::Skyhook;
 use crate::apply::StepResult;
-use crate::apply::journal::{Record, Store};
+use crate::apply::journal::Record;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Source};
@@ -218,7 +218,7 @@ pub struct SavedResource {
 ///
 /// No journal contains the custom resource; the error lists journals of others.
 pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>) -> Result<SavedResource> {
-    let store = Store::of(crate::ctx::variable)?;
+    let store = ctx.journals()?;
     store.trusted()?;
     let kind = Kind::from(cluster.flavor());
     let here = if cluster.from_files { None } else { Some(ctx.here().await?.origin) };

@@ -43,7 +43,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let why = "undo requires a cluster; --from is not supported";
         return Err(Error::usage(why).hint("omit --from"));
     }
-    let store = Store::of(crate::ctx::variable)?;
+    let store = ctx.journals()?;
     store.trusted()?;
     let record = match &args.id {
         Some(id) => {

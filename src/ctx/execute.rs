@@ -6,7 +6,7 @@ use super::process::{Question, Unconfirmed};
 use super::wait::WatchStrategy;
 use super::watch::WatchOrigin;
 use super::{Aim, Ctx, PlanWait, PlannedFrom, Progress, process};
-use crate::apply::journal::{Circumstances, Store};
+use crate::apply::journal::Circumstances;
 use crate::apply::precondition::{RebasedPlan, rebase};
 use crate::apply::{
     ApplyEvent, Journal, Options, PlanOutcome, StepResult, StopReason, Stopper, WaitStrategy, apply,
@@ -15,7 +15,7 @@ use crate::apply::{
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
-use crate::plan::{ClusterIdentity, Grade, Plan, ReadSpec, Refusal, SavedPlan, Target, growth};
+use crate::plan::{Grade, Plan, ReadSpec, Refusal, SavedPlan, Target, growth};
 use crate::view::outcome_view::OutcomeView;
 use crate::view::preview::Preview;
 use crate::view::{View, count, plural};
@@ -103,9 +103,9 @@ impl Ctx {
         if (!options.dry_run || safety.diff) && (!changes.is_empty() || plan.waits()) {
             self.note(preview.blocks(false));
         }
-        let unasked = command_options.unasked && changes.grade() <= Grade::B1 && !self.screen.can_ask();
+        let unasked = command_options.unasked && changes.grade() <= Grade::B1 && !self.can_ask();
         if !options.dry_run && !changes.is_empty() && !safety.confirm && !unasked {
-            match Question::of(changes).ask(changes, &mut self.screen).await {
+            match Question::of(changes).ask(changes, &mut self.screen, &self.process).await {
                 Err(Unconfirmed::Unanswered) if command_options.aborts => {
                     return self.abort(&preview);
                 }
@@ -160,7 +160,8 @@ impl Ctx {
 
     fn options(&self, safety: &Safety) -> Options {
         Options {
-            holder: crate::apply::precondition::of(super::now()).identity(),
+            holder: crate::apply::precondition::of(super::now(), |name| self.process.variable(name))
+                .identity(),
             ..safety.options(Options::of_connection(&self.global.connection))
         }
     }
@@ -176,7 +177,7 @@ impl Ctx {
         waiting: Option<&mut PlanWait<'_>>,
     ) -> Result<(PlanOutcome, Option<String>)> {
         // Catch Ctrl-C before the permission checks, so that no write follows it.
-        let mut interrupt = std::pin::pin!(process::interrupt());
+        let mut interrupt = std::pin::pin!(self.interrupt());
         let journalled = !(options.dry_run || safety.no_journal || plan.is_empty());
         let asked = async {
             self.may(plan, options).await?;
@@ -192,7 +193,11 @@ impl Ctx {
             here = asked => here?,
         };
         let mut journal = match here {
-            Some(here) => Some(begin_journal(plan, here.origin, undoes)?),
+            Some(here) => {
+                let command = process::command_line(&self.process);
+                let circumstances = Circumstances { at: super::now(), command, origin: here.origin, undoes };
+                Some(Journal::begin(&self.journals()?, plan, circumstances)?)
+            }
             None => None,
         };
         let outcome = self.write(plan, options, journal.as_mut(), waiting, interrupt).await?;
@@ -317,7 +322,7 @@ impl Ctx {
         let (client, origin) = (connected.client.clone(), WatchOrigin::from(connected));
         let (stopper, stop) = Stopper::new();
         // The wait strategy draws its own progress.
-        let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
+        let mut progress = Progress::of(&self.process, plan, self.screen.err.terminal && waiting.is_none());
         let mut wait_strategy = waiting.map(|waiting| WatchStrategy::new(waiting, &mut self.screen, origin));
         let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
         let held = RefCell::new(Vec::new());
@@ -359,12 +364,6 @@ impl Ctx {
     pub(super) async fn connected_client(&mut self) -> Result<kube::Client> {
         Ok(self.connected().await?.client.clone())
     }
-}
-
-fn begin_journal(plan: &Plan, origin: ClusterIdentity, undoes: Option<String>) -> Result<Journal> {
-    let store = Store::of(process::variable)?;
-    let circumstances = Circumstances { at: super::now(), command: process::command_line(), origin, undoes };
-    Ok(Journal::begin(&store, plan, circumstances)?)
 }
 
 /// Returns the plan with the nodes of `--force-uncordon` uncordoned despite other cordon holders.

@@ -8,12 +8,14 @@ use dialoguer::theme::{SimpleTheme, Theme};
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Ctx, process};
+use super::Ctx;
 use crate::apply::Stopper;
+use crate::apply::journal::Store;
 use crate::args::redacted::redacted;
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan, Refusal};
+use crate::program::Process;
 use crate::screen::Screen;
 use crate::view::count;
 use crate::view::preview::Preview;
@@ -27,14 +29,16 @@ pub async fn interrupted_twice(first: impl Future<Output = ()>, stopper: &Stoppe
 }
 
 /// Resolves at the first SIGINT, SIGTERM or SIGHUP after this call, even if the signal arrives before the
-/// first poll. Never resolves if signals cannot be handled.
-#[cfg(unix)]
-pub fn interrupt() -> impl Future<Output = ()> {
-    let (asked_to_end, hung_up) = (asked_to_end(), hung_up());
+/// first poll. Never resolves if signals cannot be handled, and for a call within the process.
+pub fn interrupt(process: &Process) -> impl Future<Output = ()> + use<> {
+    let signals = process.is_own().then(|| (asked_to_end(), hung_up()));
     async {
-        tokio::select! {
-            () = asked_to_end => {}
-            () = hung_up => {}
+        match signals {
+            Some((asked_to_end, hung_up)) => tokio::select! {
+                () = asked_to_end => {}
+                () = hung_up => {}
+            },
+            None => std::future::pending().await,
         }
     }
 }
@@ -126,10 +130,10 @@ fn ignores_hangup() -> bool {
     }
 }
 
-/// Resolves at the first Ctrl-C after this call, even if it arrives before the first poll.
+/// Never resolves: SIGHUP exists on Unix only.
 #[cfg(not(unix))]
-pub fn interrupt() -> impl Future<Output = ()> {
-    asked_to_end()
+fn hung_up() -> impl Future<Output = ()> {
+    std::future::pending()
 }
 
 #[cfg(not(unix))]
@@ -172,13 +176,9 @@ pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     }
 }
 
-pub fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|v| !v.is_empty())
-}
-
 /// The command line without secrets, for the journal.
-pub fn command_line() -> Vec<String> {
-    redacted(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
+pub fn command_line(process: &Process) -> Vec<String> {
+    redacted(process.args.iter().map(|word| word.to_string_lossy().into_owned()))
 }
 
 /// The answer that confirms a plan.
@@ -223,15 +223,15 @@ impl Question {
     /// # Errors
     ///
     /// The plan is not confirmed.
-    pub async fn ask(&self, plan: &Plan, screen: &mut Screen) -> Result<(), Unconfirmed> {
-        let terminal = std::io::stdin().is_terminal();
-        if terminal && !screen.can_ask() {
+    pub async fn ask(&self, plan: &Plan, screen: &mut Screen, process: &Process) -> Result<(), Unconfirmed> {
+        let terminal = process.reads_terminal();
+        if terminal && !screen.err.terminal {
             return Err(Unconfirmed::Unanswered);
         }
         // Catch Ctrl-C before the question is shown.
-        let interrupt = process::interrupt();
+        let interrupt = interrupt(process);
         screen.prompt(&self.words(plan, terminal));
-        let line = process::line(interrupt).await;
+        let line = if process.is_own() { line(interrupt).await } else { Line::Of(String::new()) };
         // Start the next output on a new line, even if Enter was not pressed.
         if !matches!(&line, Line::Of(typed) if terminal && typed.ends_with('\n')) {
             screen.prompt("\n");
@@ -273,14 +273,31 @@ impl Question {
     }
 }
 
-impl Screen {
+impl Ctx {
     /// Whether the terminal shows the question and accepts the answer.
     pub(super) fn can_ask(&self) -> bool {
-        std::io::stdin().is_terminal() && self.err.terminal
+        self.process.reads_terminal() && self.screen.err.terminal
     }
-}
 
-impl Ctx {
+    /// See [`interrupt`].
+    pub fn interrupt(&self) -> impl Future<Output = ()> + use<> {
+        interrupt(&self.process)
+    }
+
+    /// The journals of this user.
+    ///
+    /// # Errors
+    ///
+    /// No environment variable names a directory for them.
+    pub fn journals(&self) -> anyhow::Result<Store> {
+        Store::of(|name| self.variable(name))
+    }
+
+    /// The value of an environment variable; `None` if it is empty.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.process.variable(name)
+    }
+
     /// Refuses `--confirm` for a change to files.
     ///
     /// # Errors

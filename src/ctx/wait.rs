@@ -105,7 +105,7 @@ impl Ctx {
         cluster: Cluster,
         timeout: Duration,
     ) -> Result<StopReason> {
-        let mut interrupt = std::pin::pin!(super::interrupt());
+        let mut interrupt = std::pin::pin!(self.interrupt());
         let state = tokio::select! {
             biased;
             () = &mut interrupt => return Ok(StopReason::Interrupted),

@@ -14,6 +14,8 @@ use crate::plan::{Condition, Grade, Plan};
 
 /// Maximum number of table rows; further rows are only counted.
 const MOST_ROWS: usize = 30;
+/// Maximum number of node-name ranges after the number of nodes.
+const RUNS: usize = 3;
 
 /// A plan with its outcome, as shown to the user.
 pub struct OutcomeView<'a> {
@@ -349,8 +351,8 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         PackageChange::Finish => {
             let (stages, on) = (list(&package.stages), plural(package.nodes.len(), "node"));
             return match package.stages.len() {
-                1 => format!("stage {stages} finishes on {on}; nothing else starts"),
-                _ => format!("stages {stages} finish on {on}; nothing else starts"),
+                1 => format!("stage {stages} continues on {on}; nothing else starts"),
+                _ => format!("stages {stages} continue on {on}; nothing else starts"),
             };
         }
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
@@ -390,7 +392,8 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         (Some(at_once), _) if rollout.batches_may_overlap => format!(", {at_once} at once"),
         (Some(at_once), _) => format!(", at most {at_once} at once"),
     };
-    format!("{} on {}{pace}", verbs.join(" and "), plural(nodes, "node"))
+    let names = NodeSet::of(package.nodes.iter().map(String::as_str)).limited(RUNS);
+    format!("{} on {} ({names}){pace}", verbs.join(" and "), plural(nodes, "node"))
 }
 
 /// Rows for drains, the budget unless a change ignores it and starts `everywhere`, waiting custom resources, and the

@@ -216,10 +216,13 @@ fn effects(plan: &Plan) -> Text {
     let shown = effects.effects.iter().filter(|package| package.interrupt.is_some());
     let shown: BTreeSet<&str> = shown.flat_map(|package| &package.nodes).map(String::as_str).collect();
     if effects.effects.iter().all(|package| package.nodes.is_empty()) || effects.drains > shown.len() {
-        // The effects are unknown, or come later, for example because the custom resource is paused.
-        let mut packages = effects.effects.iter();
-        let later = !effects.effects.is_empty() && packages.all(|package| package.nodes.is_empty());
-        text.append(numbers(effects, if later { "later, " } else { "" }));
+        // The effects are unknown, or some or all come later, for example because the custom resource is paused.
+        let when = match effects.effects.iter().filter(|package| !package.nodes.is_empty()).count() {
+            _ if effects.effects.is_empty() => "",
+            0 => "later, ",
+            _ => "now and later, ",
+        };
+        text.append(numbers(effects, when));
     } else if effects.gpus > 0 && effects.drains > 0 {
         text.item("- ", Label::Warning.span(affected_gpus(effects)));
     }

@@ -32,11 +32,9 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "apply/precondition.rs",
             "connect",
-            "screen.rs",
-            "main.rs",
+            "program.rs",
             "commands/completion/install.rs",
             "cli/completion/mod.rs",
-            "ctx/process.rs",
         ],
     ),
     (

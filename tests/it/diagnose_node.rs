@@ -168,6 +168,23 @@ fn unreadable_custom_resources_are_not_reported_complete() {
     ran.expect_no_stdout("node-1: done");
 }
 
+/// The custom resource of the keys may just be missing from the capture.
+#[test]
+fn a_custom_resource_that_was_not_captured_is_unknown() {
+    let mut other = NODEWRIGHT.skyhook("complete", json!({}));
+    other["metadata"]["name"] = "other".into();
+    other["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "other"}});
+    let node = NODEWRIGHT.node("gpu-01", "in_progress", &["driver|1.0.0 config in_progress"]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [other, node]});
+    let ran = run("diagnose node gpu-01 --from -").stdin(list.to_string()).output();
+    assert_eq!(
+        ran.stdout,
+        "gpu-01: unknown\n\
+         not selected by other: requires pool=other, but the node has no such label\n\n\
+         gpu: unknown\n  it is not in the capture but may still exist: its annotations or labels are on the node\n"
+    );
+}
+
 /// Without the package pods the state of the stage is unknown, and is not reported as fine.
 #[test]
 fn unreadable_pods_are_not_reported_fine() {

@@ -170,7 +170,11 @@ fn a_pod_that_does_not_end_is_named_from_the_start() {
     };
     let far = || budget("other", json!({"app": "other"}), allows_one());
     let start = draining_since("2026-11-20T11:59:40Z");
-    insta::assert_snapshot!(transcript(&with(start, [leaving("2026-11-20T11:59:48Z"), far()])));
+    insta::assert_snapshot!(transcript(&with(start.clone(), [leaving("2026-11-20T11:59:48Z"), far()])));
+    let items = with(start, [leaving("2026-11-20T11:59:48Z"), far()]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let page = run(&format!("status --from - --now {NOW}")).stdin(list).output();
+    page.expect_stdout("the drain of gpu-1 waits for pod web-1, which has a finalizer");
     // SKY401 is a warning after two minutes, and an error after ten.
     for (end, code, found) in
         [("2026-11-20T11:57:00Z", 0, "warning SKY401"), ("2026-11-20T11:49:00Z", 2, "error SKY401")]

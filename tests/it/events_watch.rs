@@ -30,9 +30,10 @@ fn watch(fake: &FakeApi, words: &str, child: &Child) -> RunOutput {
 #[test]
 fn a_pipe_gets_a_line_per_count_until_interrupted() {
     let fake = cluster();
-    fake.on("LIST events").nth(2).after(|it| it.store.load(event(3)));
+    // A lost connection repeats the first request.
+    fake.on("LIST events").nth(3).after(|it| it.store.load(event(3)));
     let child = Child::default();
-    fake.on("LIST events").nth(6).after(child.interrupt());
+    fake.on("LIST events").nth(7).after(child.interrupt());
     let ran = watch(&fake, "gpu", &child);
     assert_eq!(
         ran.parts(),
@@ -86,6 +87,43 @@ fn events_of_selected_nodes_are_shown() {
         (
             "LAST  COUNT  REASON              EVENT\n\
              10m   4      NodeNotSchedulable  node/gpu-[1-2]: Node gpu-[1-2] status is now: NodeNotSchedulable\n",
+            "",
+            Some(0)
+        )
+    );
+}
+
+/// The controller of Jobs does not name the custom resource in its messages, but its name begins that of the Job.
+#[test]
+fn warnings_about_package_jobs_are_shown() {
+    let about = |kind: &str, name: &str, namespace: &str| {
+        let mut event = event(1);
+        event["metadata"] = json!({"name": format!("{name}.1"), "namespace": namespace});
+        event["involvedObject"] = json!({"kind": kind, "name": name, "namespace": namespace});
+        event["reason"] = "BackoffLimitExceeded".into();
+        event["message"] = "Job has reached the specified backoff limit".into();
+        event
+    };
+    let fake = cluster().with(NODEWRIGHT.operator()).with(about(
+        "Job",
+        "gpu-driver-1-0-0-apply-node-1",
+        "nodewright",
+    ));
+    let others = [
+        ("Job", "gpu-burn-in", "shop"),
+        ("Job", "other-gpu", "nodewright"),
+        ("ReplicaSet", "gpu-x", "nodewright"),
+    ];
+    let fake = others
+        .into_iter()
+        .fold(fake, |fake, (kind, name, namespace)| fake.with(about(kind, name, namespace)));
+    let items = json!({"apiVersion": "v1", "kind": "List", "items": fake.objects()}).to_string();
+    let ran = run("events gpu --no-headers --now 2026-11-20T11:00:00Z --from -").stdin(items).output();
+    assert_eq!(
+        ran.parts(),
+        (
+            "59m  1  BackoffLimitExceeded  job/gpu-driver-1-0-0-apply-node-1: Job has reached the specified backoff limit\n\
+             59m  1  Failed                package driver of gpu fails\n",
             "",
             Some(0)
         )

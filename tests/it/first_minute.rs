@@ -66,8 +66,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "node status -w",
-            "error: unexpected argument '-w' found\n\n  tip: `kubectl skyhook status -w` watches rollouts, and \
-             `kubectl skyhook events -w` events\n",
+            "error: unexpected argument '-w' found\n\n  tip: `kubectl skyhook status -w` watches rollouts, \
+             `kubectl skyhook events -w` events, and `kubectl get nodes -w` nodes\n",
         ),
         (
             "pause gpu --node n021",
@@ -273,7 +273,7 @@ fn types_are_recognized() {
         assert_eq!(ran.parts(), ("", &*stderr, Some(code)), "{words}");
     }
     let [pods, own] = ["get pods", "package status"].map(|words| run(&format!("{words} {from}")).output());
-    let stderr = format!("{}These are packages. For pods and jobs: kubectl get pods\n", own.stderr);
+    let stderr = format!("{}These are packages. For pods and jobs: kubectl get pods -A\n", own.stderr);
     assert_eq!(pods.parts(), (&*own.stdout, &*stderr, own.code));
 }
 

@@ -43,7 +43,7 @@ impl TestCluster {
         let at_work = || self.writes().iter().any(|w| w.ends_with("nodes/node-2"));
         self.with_operator(|| {
             std::thread::scope(|scope| {
-                let reset = scope.spawn(|| self.run(RESET));
+                let reset = scope.spawn(|| self.command(RESET).apart().output());
                 self.fake.wait_until(|| {
                     assert!(!reset.is_finished(), "it ends without a word to node-2");
                     at_work()

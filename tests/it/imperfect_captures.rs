@@ -146,7 +146,7 @@ fn input_without_pods_shows_that_all_pods_are_refused() {
         &with(r#"{"startTime": "2026-11-20T09:00:00Z", "active": 1}"#),
     );
     ran.expect_no_stderr("assumed");
-    assert_eq!(not_checked(&ran.json()), ["SKY220 the capture has no package pods"]);
+    assert_eq!(not_checked(&ran.json()), ["SKY220 the capture does not include package pods"]);
 }
 
 /// Without the time of the capture, a quota that allows no job needs no age, and other unfinished work may be overdue.

@@ -204,7 +204,7 @@ fn the_migration_hold_comes_first_on_a_node() {
     let ran = over(&items, "diagnose node node-1");
     insta::assert_snapshot!(ran.transcript());
     let first = ran.stdout.split("what to do next\n").nth(1).unwrap_or_default();
-    assert!(first.starts_with("1. See which operator is running"), "{}", ran.stdout);
+    assert!(first.starts_with("1. See which version of the operator is running"), "{}", ran.stdout);
 }
 
 #[test]

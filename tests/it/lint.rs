@@ -257,7 +257,7 @@ fn folded_rules_resolve() {
     for FoldedRule { code, name, into } in FOLDED {
         for word in [code, name] {
             let output = run(&format!("explain {word}")).output();
-            let line = format!("{code} {name} is a check of {into}.\n");
+            let line = format!("{code} {name} is now part of {into}, and its findings have that code.\n");
             assert_eq!(output.stdout.starts_with(&line), code != into, "{}", output.transcript());
             output.expect_stdout(format!("{into} refused-by-"));
         }

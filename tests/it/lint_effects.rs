@@ -73,7 +73,7 @@ fn a_batch_that_grows_stays_within_the_policy() {
     let batch = json!({"currentBatch": 1});
     assert_eq!(
         report(live, &policy, batch, spec(both)),
-        "driver  unchanged\nextra   install on 8 nodes, at most 3 at once\n"
+        "driver  unchanged\nextra   install on 8 nodes (node-[1-8]), at most 3 at once\n"
     );
 }
 
@@ -90,7 +90,7 @@ fn counters_of_an_earlier_rollout_do_not_shrink_the_budget() {
     let half = json!({"matchLabels": {"half": "first"}});
     assert_eq!(
         report(live, &policy, counted(), spec(both, half)),
-        "driver    unchanged\nextra     install on 4 nodes, 2 at once\n\
+        "driver    unchanged\nextra     install on 4 nodes (node-[1-4]), 2 at once\n\
          selector  4 nodes no longer selected: packages, cordons and taints stay on them\n"
     );
 }
@@ -103,7 +103,7 @@ fn a_first_installation_under_way_is_not_called_a_reinstallation() {
     let batch = json!({"currentBatch": 2, "completedNodes": 2, "lastBatchSize": 2});
     assert_eq!(
         report_while(2, spec(200), &policy, batch, spec(100)),
-        "driver  install on 6 nodes, 2 at once\n"
+        "driver  install on 6 nodes (node-[3-8]), 2 at once\n"
     );
 }
 
@@ -114,7 +114,7 @@ fn a_newer_version_ignores_the_budget() {
         |version: &str| json!({"packages": {"driver": package(version)}, "interruptionBudget": {"count": 2}});
     assert_eq!(
         report(spec("1.0.0"), &policy, counted(), spec("1.1.0")),
-        "driver 1.0.0 → 1.1.0  upgrade on 8 nodes, ALL AT ONCE: the budget (2) does not apply to upgrades\n"
+        "driver 1.0.0 → 1.1.0  upgrade on 8 nodes (node-[1-8]), ALL AT ONCE: the budget (2) does not apply to upgrades\n"
     );
 }
 
@@ -171,7 +171,7 @@ fn a_config_change_is_seen_without_the_config_maps() {
     };
     assert_eq!(
         report(spec("1"), &policy, counted(), spec("2")),
-        "driver  configure on 8 nodes, ALL AT ONCE: the budget (2) does not apply to changes of a configMap\n"
+        "driver  configure on 8 nodes (node-[1-8]), ALL AT ONCE: the budget (2) does not apply to changes of a configMap\n"
     );
 }
 
@@ -225,7 +225,7 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
     output.expect_code(0);
     output.expect_stdout("PodDisruptionBudget shop/web allows no eviction, so drains wait on node-1\n");
     output.expect_stdout(
-        "driver  reboot on 4 nodes, 2 at once\n\
+        "driver  reboot on 4 nodes (node-[1-4]), 2 at once\n\
          drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web refuses evictions on 1 node; the interrupt starts before the cordon\n\
          budget  2, sometimes 4: without a deploymentPolicy, a second batch may start beside the first\n",
     );

@@ -78,6 +78,7 @@ mod rejected_changes;
 mod remedies;
 mod report;
 mod requests_and_bytes;
+mod reset_during_deletion;
 mod rule_texts;
 mod rules;
 mod scale;

@@ -100,7 +100,7 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
 "
     );
     let report = diagnose("--rule SKY305", &files);
-    assert_eq!(why_not(&report), "the capture has no deployment policies");
+    assert_eq!(why_not(&report), "the capture does not include deployment policies");
     let named = files.replace("deploymentPolicy: slow, ", "");
     assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "Healthy");
 }
@@ -141,7 +141,7 @@ spec: {{packages: {{driver: {{version: 2.0.1, image: i, uninstall: {{enabled: tr
     );
     for rule in ["SKY103", "SKY104"] {
         let report = diagnose(&format!("--rule {rule}"), &files);
-        assert_eq!(why_not(&report), "the capture has no events");
+        assert_eq!(why_not(&report), "the capture does not include events");
         let with = format!("{files}---\napiVersion: v1\nkind: EventList\nitems: []\n");
         let report = diagnose(&format!("--rule {rule}"), &with);
         assert_eq!(report["verdict"], "Healthy");
@@ -222,7 +222,7 @@ fn rule_needing_webhooks_is_not_checked_without_them() {
     let rule = "--rule SKY505";
     let base = format!("{}{NODE}{OLDER_OBJECT}", operator("v0.17.0"));
     for (also, why) in [
-        (String::new(), "the capture has no admission webhooks"),
+        (String::new(), "the capture does not include admission webhooks"),
         (
             format!("{WEBHOOK}{SERVICE}"),
             "admission webhooks: the capture has no endpoint slices, so the webhook backends are unknown",

@@ -252,3 +252,31 @@ fn the_retried_node_is_not_the_obstacle() {
     let ran = run(&format!("package retry alpha --skyhook aerr --node aerr-1 --dry-run {from}")).output();
     assert_snapshot!(ran.transcript());
 }
+
+/// Running a stage again that has failed, or dropping the record of an uninstall, does not end the failure or the uninstall.
+#[test]
+fn failures_that_repeat_and_uninstalls_that_end_are_named() {
+    let warnings = |entry: &str, words: &str| {
+        let fake = fleet(SKYHOOK, &json!({}), &["driver|2.0.0 post-interrupt complete", entry]);
+        let document = preview(fake, &format!("{words} -o json")).json();
+        let warnings = document["consequences"]["warnings"].as_array().expect("warnings").clone();
+        let own = |text: &&Value| {
+            text.as_str().is_some_and(|text| text.contains("agent") && text.contains("gpu-[1-6]"))
+        };
+        warnings.iter().filter(own).cloned().collect::<Vec<_>>()
+    };
+    for words in ["reset gpu", "package rerun agent --skyhook gpu --all-nodes"] {
+        assert_eq!(
+            warnings("agent|1.0.0 apply erroring", words),
+            [json!("agent fails at stage apply on gpu-[1-6]: it fails again unless the cause is fixed")],
+            "{words}"
+        );
+    }
+    assert_eq!(
+        warnings("agent|1.0.0 uninstall in_progress", "reset gpu"),
+        [json!(
+            "the uninstall of agent is unfinished on gpu-[1-6]: without its record, the operator does not start it again"
+        )]
+    );
+    assert_eq!(warnings("agent|1.0.0 config complete", "reset gpu"), Vec::<Value>::new());
+}

@@ -71,7 +71,7 @@ pub fn rights(verb: &str) -> BTreeSet<Right> {
 
 fn verb(words: &[String]) -> &'static str {
     let line = std::iter::once("kubectl-skyhook".to_owned()).chain(words.iter().cloned());
-    let cli = Program::SKYHOOK.parse(line.map(Into::into));
+    let cli = Program::SKYHOOK.parse(line.map(Into::into), None);
     cli.expect("a command").command.info().words
 }
 

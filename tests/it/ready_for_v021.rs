@@ -10,7 +10,7 @@ fn check(capture: &str) -> RunOutput {
 
 /// The part about v0.21.
 fn part(output: &RunOutput) -> String {
-    let (_, part) = output.stdout.split_once("ready for v0.21").expect("a part");
+    let (_, part) = output.stdout.split_once("before v0.21").expect("a part");
     part.to_owned()
 }
 
@@ -86,7 +86,7 @@ fn questions_do_not_change_the_verdict() {
     output.expect_stdout("3 open questions");
     let document = run("diagnose check --for v0.21 -o json --from -").stdin(input).output().json();
     let checks = document["items"].as_array().expect("checks");
-    let ready: Vec<_> = checks.iter().filter(|check| check["area"] == "ready for v0.21").collect();
+    let ready: Vec<_> = checks.iter().filter(|check| check["area"] == "before v0.21").collect();
     assert!(!ready.is_empty() && ready.iter().all(|check| check["outcome"] == "Good"), "{ready:#?}");
 }
 
@@ -95,7 +95,7 @@ fn rollback_to_v015_names_uninstall_settings() {
     let capture = clusters::named("uninstall-in-progress");
     let output = run(&format!("diagnose check --for v0.15 --from {}", capture.path())).output();
     output.expect_code(2);
-    let (_, part) = output.stdout.split_once("rollback to v0.15").expect("a part");
+    let (_, part) = output.stdout.split_once("before a rollback to v0.15").expect("a part");
     insta::assert_snapshot!(part);
     let output = run("diagnose check --for v0.15 --from -").stdin(MIGRATED).output();
     output.expect_stdout("nodewright.nvidia.com/v1alpha1 is the active API, which v0.15 does not know");
@@ -112,7 +112,7 @@ fn unfinished_rollouts_are_found_before_the_migration() {
     let parts = ["complete", "apply-erroring", "nodewright-apply-erroring"].map(|capture| {
         let captured = clusters::named(capture);
         let output = run(&format!("diagnose check --for v0.18 --from {}", captured.path())).output();
-        let (_, part) = output.stdout.split_once("ready for v0.18").expect("a part");
+        let (_, part) = output.stdout.split_once("before v0.18").expect("a part");
         format!("{capture}{part}[exit status: {:?}]\n", output.code)
     });
     insta::assert_snapshot!(parts.join("\n"));

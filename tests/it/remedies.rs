@@ -249,7 +249,7 @@ fn remedies_parse() {
                         continue;
                     }
                     let words = std::iter::once("kubectl-skyhook").chain(line.iter().copied());
-                    if let Err(error) = Program::SKYHOOK.parse(words.map(OsString::from)) {
+                    if let Err(error) = Program::SKYHOOK.parse(words.map(OsString::from), None) {
                         let error = error.to_string();
                         let error = error.lines().next().unwrap_or_default();
                         wrong.insert(format!("{}: {}: {error}", finding.rule.code, line.join(" ")));

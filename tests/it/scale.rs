@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use kubectl_skyhook::cli;
 use kubectl_skyhook::cluster::source::scanned_items;
+use kubectl_skyhook::program::Process;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -91,7 +92,7 @@ fn counts_in_a_child_process() {
     args.extend(words.split(' ').map(Into::into));
     args.extend(["--from".into(), std::env::var_os(CAPTURE).expect("a path")]);
     args.extend(["--now".into(), "2026-11-20T12:00:00Z".into()]);
-    cli::main(args.into_iter());
+    cli::main(&Process::of(args));
     let count = std::env::var_os(COUNT).expect("a path");
     let cost = format!("{} {} {}", scanned_items(), processor_time(), peak_memory());
     std::fs::write(count, cost).expect("a write");

@@ -118,10 +118,10 @@ fn custom_resource_named_like_a_number_is_told_from_a_cause() {
     assert_ne!(first.stdout, last.stdout);
 
     for (words, says) in [
-        ("cause/5", "there is no cause 5: 4 causes found"),
-        ("cause/0", "there is no cause 0: 4 causes found"),
+        ("cause/5", "there is no cause 5: the list has 4"),
+        ("cause/0", "there is no cause 0: the list has 4"),
         ("cause/x", "expected cause/N, such as cause/2"),
-        ("a cause/2", "there is no cause 2: 1 cause found"),
+        ("a cause/2", "there is no cause 2: the list has 1"),
     ] {
         let ran = diagnose(plain, words);
         ran.expect_code(64);

@@ -201,8 +201,7 @@ fn habits_are_explained() {
     let [object, own] = ["get skyhook aerr -o yaml", "status aerr -o yaml"]
         .map(|typed| run(&format!("{typed} {from}")).output());
     assert_eq!(object.stdout, own.stdout);
-    let note =
-        "This is the plugin's own document. For the Kubernetes objects: kubectl get skyhook aerr -o yaml\n";
+    let note = "This is the plugin's own document. For the Kubernetes objects: kubectl get nodewright aerr -o yaml\n";
     assert_eq!(object.stderr, format!("{}{note}", own.stderr));
     for [typed, own] in [
         ["rollout status aerr -w", "wait aerr"],

@@ -17,7 +17,6 @@ mod passed_over;
 mod repeated_undo;
 mod reset;
 mod reset_counters;
-mod reset_during_deletion;
 mod responses;
 mod safety;
 mod saved_plans;

@@ -14,7 +14,7 @@ use super::lookup::{Candidate, Lookup};
 use crate::args::global::Global;
 use crate::ctx::Ctx;
 use crate::error::Exit;
-use crate::program::Program;
+use crate::program::{Process, Program};
 use crate::view::sanitize;
 
 /// The first word of a completion request, as in Go's cobra.
@@ -51,18 +51,18 @@ pub fn asked(program: Program, args: &[OsString]) -> Option<Asked<'_>> {
 }
 
 /// Prints the candidates. Errors are not printed: they would appear over the prompt.
-pub fn run(program: Program, asked: &Asked<'_>) -> Exit {
-    let answer = answer(program, asked);
+pub fn run(process: &Process, program: Program, asked: &Asked<'_>) -> Exit {
+    let answer = answer(process, program, asked);
     // Ignore write errors: they cannot be reported.
-    let _ = Ctx::silent(Global::default(), "completion").print(&answer);
+    let _ = Ctx::silent(process, Global::default(), "completion").print(&answer);
     Exit::Done
 }
 
 /// The candidates for the last word and the directive, as printed.
-fn answer(program: Program, asked: &Asked<'_>) -> String {
+fn answer(process: &Process, program: Program, asked: &Asked<'_>) -> String {
     let nothing = OsString::new();
     let (current, before) = asked.words.split_last().unwrap_or((&nothing, &[]));
-    let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
+    let lookup = Arc::new(Lookup::new(process, program, Typed::read(program, before)));
     let Ok(mut candidates) = candidates(&lookup, before, current) else {
         return render(&[], directive::ERROR);
     };
@@ -92,7 +92,7 @@ fn candidates(
     let mut tree = with_completers(lookup.program().tree(), lookup, |_| true);
     let name = OsString::from("kubectl-skyhook");
     let begun = std::iter::once(&name).chain(before);
-    if let Err(error) = lookup.program().parse(begun.clone().cloned())
+    if let Err(error) = lookup.program().parse(begun.clone().cloned(), None)
         && error.kind() == ErrorKind::InvalidSubcommand
     {
         // The engine would skip the unknown command.

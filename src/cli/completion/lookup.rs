@@ -10,11 +10,12 @@ use crate::api::{Skyhook, Stage, State, Status};
 use crate::apply::journal::Store;
 use crate::cluster::live::Named;
 use crate::cluster::{Cluster, Node, NodeRecord, Read, Source};
+use crate::connect::{self, Environment};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::program::Program;
+use crate::program::{Process, Program};
 use crate::view::list;
-use crate::{connect, lint, rules};
+use crate::{lint, rules};
 
 /// Time limit for all requests of one lookup: the user waits at the prompt.
 const BUDGET: Duration = Duration::from_millis(1500);
@@ -27,6 +28,7 @@ const MANY: usize = 300;
 /// Looks up the candidates for one word of a line, and records how the lookup went.
 #[derive(Debug)]
 pub struct Lookup {
+    process: Process,
     program: Program,
     typed: Typed,
     begun: Instant,
@@ -45,8 +47,8 @@ pub struct Directive {
 }
 
 impl Lookup {
-    pub fn new(program: Program, typed: Typed) -> Lookup {
-        Lookup { program, typed, begun: Instant::now(), outcome: Mutex::default() }
+    pub fn new(process: &Process, program: Program, typed: Typed) -> Lookup {
+        Lookup { process: process.clone(), program, typed, begun: Instant::now(), outcome: Mutex::default() }
     }
 
     pub fn outcome(&self) -> Directive {
@@ -112,7 +114,7 @@ impl Lookup {
 
     /// The ids of the journals, newest first. The journals are not read, which would take too long.
     fn journals(&self) -> Vec<Candidate> {
-        let ids = Store::of(crate::ctx::variable).and_then(|store| store.ids());
+        let ids = Store::of(|name| self.process.variable(name)).and_then(|store| store.ids());
         let mut outcome = self.locked();
         outcome.ordered = true;
         outcome.failed |= ids.is_err();
@@ -142,10 +144,11 @@ impl Lookup {
         let timeout = &mut global.connection.request_timeout;
         *timeout = Some(timeout.unwrap_or(REQUEST).min(REQUEST));
         let (sender, receiver) = mpsc::channel();
+        let process = self.process.clone();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
-                let mut ctx = Ctx::silent(global, "completion");
+                let mut ctx = Ctx::silent(&process, global, "completion");
                 // Ignore send errors: the receiver is dropped after the timeout.
                 let _ = sender.send(runtime.block_on(question(&mut ctx)).ok());
             }
@@ -155,7 +158,8 @@ impl Lookup {
     }
 
     fn kubeconfig(&self, pick: impl FnOnce(connect::Names) -> Vec<String>) -> Vec<Candidate> {
-        match connect::names(&self.typed.global.connection) {
+        let environment = Environment::of(|name| self.process.variable_os(name));
+        match connect::names(&environment, &self.typed.global.connection) {
             Ok(names) => plain(pick(names)),
             Err(_) => self.failed(),
         }

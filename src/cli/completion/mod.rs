@@ -20,26 +20,27 @@ use crate::args::global::Global;
 use crate::commands::completion::ASKS;
 use crate::ctx::Ctx;
 use crate::error::Exit;
-use crate::program::Program;
+use crate::program::{Process, Program};
 
 /// Answers a completion request of kubectl, a shim or a shell's script; `None` for other calls.
-pub fn answered(program: Program, args: &[OsString]) -> Option<Exit> {
-    if let Some(asked) = answer::asked(program, args) {
-        return Some(answer::run(program, &asked));
+pub fn answered(process: &Process, program: Program) -> Option<Exit> {
+    if let Some(asked) = answer::asked(program, &process.args) {
+        return Some(answer::run(process, program, &asked));
     }
-    let (shell, line) = asked(args)?;
-    Some(run(program, &shell, line))
+    let (shell, line) = asked(process)?;
+    Some(run(process, program, &shell, line))
 }
 
 /// The name of the shell and the line to complete, if a completion script runs the program.
-pub fn asked(args: &[OsString]) -> Option<(String, Vec<OsString>)> {
-    let shell = std::env::var(ASKS).ok().filter(|name| !name.is_empty())?;
+fn asked(process: &Process) -> Option<(String, Vec<OsString>)> {
+    let shell = process.variable(ASKS)?;
+    let args = &process.args;
     let (_, line) = args.split_at(args.iter().position(|arg| arg == "--")? + 1);
     (!line.is_empty()).then(|| (shell, line.to_vec()))
 }
 
 /// Prints the candidates in the shell's format, or nothing on errors.
-pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
+fn run(process: &Process, program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(shell) else {
         return Exit::Done;
@@ -49,7 +50,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
         [before @ .., current] => (current.to_string_lossy(), before),
         [] => ("".into(), words),
     };
-    let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
+    let lookup = Arc::new(Lookup::new(process, program, Typed::read(program, before)));
     // These scripts cannot ask the shell for files, so the engine lists them.
     let ours = |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
     let mut tree = with_completers(program.tree(), &lookup, ours);
@@ -63,7 +64,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     if shell.write_complete(&mut tree, line, here.as_deref(), &mut bytes).is_ok() {
         let text = String::from_utf8_lossy(&bytes);
         // Ignore write errors: they cannot be reported.
-        let _ = Ctx::silent(Global::default(), "completion").print(&text);
+        let _ = Ctx::silent(process, Global::default(), "completion").print(&text);
     }
     Exit::Done
 }

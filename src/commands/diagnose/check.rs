@@ -14,7 +14,7 @@ use crate::commands::shared::command::command;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
 use crate::commands::shared::rule::{counted, incomplete};
-use crate::ctx::{Ctx, interrupt};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::rules::{Blocks, Finding, Rule, Scope, Severity};
 use crate::view::monitoring::{self, Case, Metrics, TestResult};
@@ -102,7 +102,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
         return Ok(muting.exit(page.exit()));
     }
-    let interrupted = interrupt();
+    let interrupted = ctx.interrupt();
     let over = async {
         if args.timeout.is_zero() {
             std::future::pending().await
@@ -385,13 +385,21 @@ impl CheckReport {
             {
                 text::error(format!("Not ready for {version}"))
             }
-            (CheckVerdict::Failed, _) => text::error("The installation has problems"),
+            (CheckVerdict::Failed, Some((version, _))) => {
+                text::error(format!("Nothing found against {version}, but the installation has problems"))
+            }
+            (CheckVerdict::Failed, None) => text::error("The installation has problems"),
             (CheckVerdict::Healthy, None) => text::good("The installation is healthy"),
             (CheckVerdict::Healthy, Some((version, _))) => text::good(format!("Ready for {version}")),
-            (CheckVerdict::NotFullyChecked, _) => {
+            (CheckVerdict::NotFullyChecked, target) => {
                 let what = format!("{} could not run", plural(not_checked, "check"));
                 let whole = not_checked == self.checks.len();
-                let verdict = text::warning(incomplete(&what, whole, &graded, warnings));
+                let verdict = text::warning(match target {
+                    Some((version, _)) if !whole && warnings == 0 => {
+                        format!("Nothing found against {version}, but {what}")
+                    }
+                    _ => incomplete(&what, whole, &graded, warnings),
+                });
                 let rest = if parts.is_empty() { String::new() } else { format!("; {}", list(&parts)) };
                 text.line(verdict + rest);
                 return text;
@@ -418,8 +426,14 @@ impl Check {
 fn item(line: impl Into<Line>, hint: Option<&str>) -> Text {
     let mut text = Text::new();
     text.item("- ", line);
-    if let Some(hint) = hint {
-        text.line(text::dim("  hint: ") + hint);
+    match hint {
+        Some(command) if command.starts_with("kubectl ") => {
+            text.line(text::dim("  hint: ") + command);
+        }
+        Some(hint) => {
+            text.item("  hint: ", hint);
+        }
+        None => {}
     }
     text
 }

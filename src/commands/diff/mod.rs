@@ -65,6 +65,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             (cluster, name.to_owned())
         }
     };
+    if old.taken_at > new.taken_at {
+        ctx.warn("OLD was captured after NEW: exchange them to see the changes in order of time");
+    }
     let report = DiffReport::new((&old, &args.old.display().to_string()), (&new, &name));
     ctx.show(&report)?;
     let withheld = |cluster: &Cluster| needs.iter().any(|s| cluster.missing(*s).is_some());

@@ -6,7 +6,6 @@ use super::shared::admission;
 use super::shared::command::{Write, command, group};
 use super::shared::deletion::Deletion;
 use crate::api::{Executor, Skyhook};
-use crate::apply::journal::Store;
 use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED_REASON};
@@ -104,7 +103,7 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
     }
     let here = ctx.here().await?.origin;
     let kind = Kind::from(cluster.flavor());
-    let stripped = Store::of(crate::ctx::variable).and_then(|store| {
+    let stripped = ctx.journals().and_then(|store| {
         let (records, _) = store.all()?;
         let mut here = records.iter().filter(|r| r.begun.origin().is_taken_for(&here));
         Ok(here.find(|record| record.stripped(kind, name).is_some()).map(|record| record.begun.id.clone()))

@@ -417,7 +417,7 @@ impl Choosing<'_> {
         remedy: &Remedy,
         group: &RemedyGroup<'_>,
         argv: &[String],
-        mut plan: Plan,
+        plan: Plan,
     ) {
         let subject = &group.subject;
         let command = group.command(remedy, argv);
@@ -439,12 +439,6 @@ impl Choosing<'_> {
         if !beyond.is_empty() {
             let reason = format!("{command} would also change other nodes: {}", beyond.limited(3));
             return self.leave(finding, subject, &reason);
-        }
-        if remedy.follows_a_repair() {
-            plan.consequences.warn(format!(
-                "{}: the remedy is effective only after the cause of the failure is fixed",
-                finding.rule.code
-            ));
         }
         for one in &group.findings {
             if let Some(place) = place(one) {

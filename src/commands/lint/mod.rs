@@ -244,7 +244,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         changes,
         effects,
         fail_on: args.fail_on,
-        annotated: ctx::variable("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+        annotated: ctx.variable("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
     })?;
     Ok(match (failed, unread) {
         (true, _) => Exit::Findings,

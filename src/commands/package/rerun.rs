@@ -79,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let key = package.entry_key(&args.package);
     let targets: Vec<(&Node, &NodeRecord)> = args
         .on
-        .nodes(cluster, args.failed_only)?
+        .nodes(cluster, Some(args.failed_only))?
         .into_iter()
         .filter_map(|node| Some((node, cluster.on_node(node, skyhook.name())?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !args.failed_only || e.state == State::Erroring))

@@ -64,7 +64,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = crate::commands::shared::scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
     pause_guard::refuse(cluster, skyhook)?;
-    let nodes = args.on.nodes(cluster, false)?;
+    let nodes = args.on.nodes(cluster, None)?;
     let package_runs = cluster.package_runs_for(skyhook.name());
     let model = Model::new(cluster);
     let stalled: Vec<Stalled<'_>> = nodes

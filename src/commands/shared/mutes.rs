@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::apply::file::{check_writers, directory, place};
 use crate::cluster::Cluster;
-use crate::ctx::{Ctx, variable};
+use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::Refusal;
 use crate::rules::support::mute::{self, LapsedMute, MutedFinding, Mutes};
@@ -110,7 +110,7 @@ impl MuteFlags {
     ///
     /// As for [`MuteFlags::load`].
     pub fn read(&self, ctx: &Ctx) -> Result<Mutes> {
-        let file = self.mutes.clone().or(variable(VARIABLE).map(PathBuf::from));
+        let file = self.mutes.clone().or(ctx.variable(VARIABLE).map(PathBuf::from));
         let Some(file) = file else {
             return Ok(Mutes::default());
         };

@@ -473,7 +473,7 @@ impl Aim for UninstallAim {
             parts.push(if self.requested.unwrap_or(begun) {
                 "the uninstall continues in the cluster unless it is blocked".to_owned()
             } else {
-                "the uninstall is not requested in the cluster".to_owned()
+                "the spec does not request the uninstall".to_owned()
             });
         }
         if !later.is_empty() {

@@ -235,19 +235,20 @@ impl PackageNodes {
         named_nodes(self.on.query(), None, None)
     }
 
-    /// The selected nodes, with or without a record of the custom resource; `failed_only`: the command limits them to
-    /// those where the package fails.
+    /// The selected nodes, with or without a record of the custom resource; `failed_only`: whether the command limits them
+    /// to those where the package fails, if it has that flag.
     ///
     /// # Errors
     ///
     /// No nodes are specified, a node does not exist, or the nodes could not be read.
-    pub fn nodes<'a>(&self, cluster: &'a Cluster, failed_only: bool) -> Result<Vec<&'a Node>> {
+    pub fn nodes<'a>(&self, cluster: &'a Cluster, failed_only: Option<bool>) -> Result<Vec<&'a Node>> {
         complete(cluster, Source::Nodes)?;
         let query = self.on.query();
-        if query.is_empty() && !self.all_nodes && !failed_only {
-            return Err(Error::usage(
-                "no nodes specified; use --node, --match, -l, --failed-only or --all-nodes",
-            ));
+        if query.is_empty() && !self.all_nodes && failed_only != Some(true) {
+            let failing = if failed_only.is_some() { "--failed-only " } else { "" };
+            return Err(Error::usage(format!(
+                "no nodes specified; use --node, --match, -l, {failing}or --all-nodes"
+            )));
         }
         selected(cluster, query)
     }

@@ -27,8 +27,8 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     // With a second operator, the older operator acts on these objects.
     if document.legacy > 0 && status.cluster.operator().installations().len() < 2 {
         let kind = status.cluster.flavor().other().resource();
-        let ignored = plural(document.legacy, &format!("{kind} object"));
-        text.paragraph(text::dim(format!("This operator ignores {ignored}.")));
+        let others = plural(document.legacy, &format!("{kind} object"));
+        text.paragraph(text::dim(format!("{others} of the other API are not listed.")));
     }
     text.table(items(status, wide));
     let untimed =

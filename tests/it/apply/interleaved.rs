@@ -89,7 +89,8 @@ fn apply_plan(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> Pla
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let options = Options { holder: precondition::of(jiff::Timestamp::UNIX_EPOCH).identity(), ..options() };
+    let options =
+        Options { holder: precondition::of(jiff::Timestamp::UNIX_EPOCH, |_| None).identity(), ..options() };
     runtime.block_on(async {
         let (_stopper, stop) = Stopper::new();
         apply(&fake.client(), plan, &options, journal, &stop, &mut |_| {}, None).await

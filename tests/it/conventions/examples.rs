@@ -70,7 +70,7 @@ fn words(text: &str) -> Vec<String> {
 fn parse(found: &Found) -> Result<(), String> {
     let words = found.words.iter().map(String::as_str);
     let line = std::iter::once("kubectl-skyhook").chain(words);
-    match Program::SKYHOOK.parse(line.map(OsString::from)) {
+    match Program::SKYHOOK.parse(line.map(OsString::from), None) {
         Ok(_) => Ok(()),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp

@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 
-use super::{SKYHOOK, driver, logs};
+use super::{SKYHOOK, driver, logs, requested_logs};
+use crate::support::object_builder::PackageRun;
 use crate::support::run::run;
 
 #[test]
@@ -38,4 +39,24 @@ fn failing_stage_without_a_pod_is_not_complete() {
     let message = "though stage apply is erroring";
     ran.expect_stderr(message);
     ran.expect_no_stderr("complete");
+}
+
+/// A pod or a Job selects its own run, not another stage on the same node.
+#[test]
+fn a_pod_shows_its_own_log() {
+    let pod = |name: &str, stage: &'static str, state: &str| {
+        let place = PackageRun { node: "node-1", stage, ..PackageRun::default() };
+        SKYHOOK.pod(name, &place, "Pending", &[&format!("driver-{stage} {state}")])
+    };
+    let fake = SKYHOOK
+        .serve(driver())
+        .with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 config erroring"]))
+        .with(pod("first", "apply", "done"))
+        .with(pod("second", "config", "looping"));
+    for name in ["first", "pod/first", "pod/second"] {
+        logs(&fake, name).expect_code(0);
+    }
+    let pods = requested_logs(&fake);
+    let pods: Vec<&str> = pods.iter().filter_map(|log| log.split('?').next()).collect();
+    assert_eq!(pods, ["first", "first", "second"]);
 }

@@ -1,20 +1,26 @@
-//! Runs the binary as a user does.
+//! Calls the program as a user does.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{self, ChildStderr, Command, Stdio};
 use std::sync::{Arc, LazyLock, OnceLock};
+use std::thread;
 
+use kubectl_skyhook::cli;
+use kubectl_skyhook::error::Exit;
+use kubectl_skyhook::program::Process;
 use regex::Regex;
 
-/// A call of the binary. It starts in the root of the repository with an empty environment, a home directory
-/// that does not exist and no standard input.
+/// A call of the program. It starts in the root of the repository with an empty environment, a home directory
+/// that does not exist and no standard input. A call whose own process makes no difference runs in this process.
 pub struct Run {
     command: Command,
     command_line: String,
     stdin: Option<Vec<u8>>,
     child: Child,
+    /// Whether the call has its own process.
+    apart: bool,
 }
 
 /// The process of a running call, which events in the cluster can send signals to.
@@ -58,7 +64,7 @@ fn until_taken(id: u32) {
         shared.is_some_and(|mask| mask.trim().contains(|digit| digit != '0'))
     };
     while is_pending() {
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -82,7 +88,11 @@ pub fn binary() -> OsString {
     released().unwrap_or_else(|| env!("CARGO_BIN_EXE_kubectl-skyhook").into())
 }
 
-/// Calls the binary with these words.
+const PATH: &str = "/usr/bin:/bin";
+/// Variables that only the program itself reads.
+const VARIABLES: [&str; 4] = ["HOME", "KUBECONFIG", "NO_COLOR", "XDG_STATE_HOME"];
+
+/// Calls the program with these words.
 pub fn run(words: &str) -> Run {
     Run::new(words.split_whitespace())
 }
@@ -98,15 +108,17 @@ impl Run {
         words: impl IntoIterator<Item = S>,
     ) -> Run {
         let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
-        let mut command = Command::new(program.into());
+        let program = program.into();
+        let apart = program != env!("CARGO_BIN_EXE_kubectl-skyhook") || words.iter().any(|word| word == "-");
+        let mut command = Command::new(program);
         command
             .args(&words)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env_clear()
             .env("HOME", "/nonexistent")
-            .env("PATH", "/usr/bin:/bin");
+            .env("PATH", PATH);
         let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-        Run { command, command_line: words.join(" "), stdin: None, child: Child::default() }
+        Run { command, command_line: words.join(" "), stdin: None, child: Child::default(), apart }
     }
 
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Run {
@@ -122,11 +134,17 @@ impl Run {
     /// Publishes the process in `child` once it runs.
     pub fn child(mut self, child: &Child) -> Run {
         self.child = child.clone();
-        self
+        self.apart()
     }
 
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Run {
         self.stdin = Some(bytes.into());
+        self.apart()
+    }
+
+    /// Gives the call its own process.
+    pub fn apart(mut self) -> Run {
+        self.apart = true;
         self
     }
 
@@ -140,6 +158,13 @@ impl Run {
     }
 
     pub fn output(mut self) -> RunOutput {
+        // Others are also read by libraries, from the environment of this process.
+        let is_own = |(name, value): (&OsStr, Option<&OsStr>)| {
+            VARIABLES.iter().any(|known| name == *known) || name == "PATH" && value == Some(OsStr::new(PATH))
+        };
+        if !self.apart && self.command.get_envs().all(is_own) {
+            return self.output_within();
+        }
         let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         let mut child = self
             .command
@@ -160,6 +185,20 @@ impl Run {
             stderr: String::from_utf8(output.stderr).expect("text"),
             code: output.status.code(),
         }
+    }
+}
+
+impl Run {
+    fn output_within(self) -> RunOutput {
+        let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
+        let variables =
+            self.command.get_envs().filter_map(|(name, value)| Some((name.into(), value?.into())));
+        let process = Process::within(words.map(OsStr::to_owned).collect(), variables.collect());
+        let called = process.clone();
+        let call = thread::Builder::new().stack_size(8 << 20).spawn(move || cli::main(&called));
+        let exit = call.expect("a thread").join().unwrap_or(Exit::Failed);
+        let [stdout, stderr] = process.written().map(|bytes| String::from_utf8(bytes).expect("text"));
+        RunOutput { command_line: self.command_line, stdout, stderr, code: Some(exit.code().into()) }
     }
 }
 

@@ -119,7 +119,7 @@ fn cancellation_ends_the_wait() {
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(1);
     assert!(ran.stdout.contains("stopped waiting: the uninstall of driver was canceled"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("; the uninstall is not requested in the cluster\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("; the spec does not request the uninstall\n"), "{}", ran.stdout);
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Default for Options {
             max_failures: None,
             timeout: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
-            holder: precondition::of(jiff::Timestamp::UNIX_EPOCH).identity(),
+            holder: precondition::of(jiff::Timestamp::UNIX_EPOCH, |_| None).identity(),
             retry_wait: Duration::from_millis(250),
             namespace: None,
         }

@@ -189,9 +189,8 @@ impl PlanRun<'_, '_> {
     }
 }
 
-/// The holder of pauses that this process sets.
-pub fn of(now: Timestamp) -> Holder {
-    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+/// The holder of pauses that this process sets; `variable` returns the environment variables that name the user.
+pub fn of(now: Timestamp, variable: impl Fn(&str) -> Option<String>) -> Holder {
     let user = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(variable);
     let host = host();
     Holder {

@@ -160,14 +160,16 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn of_process() -> Environment {
-        let text = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    /// The environment with these variables.
+    pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Environment {
+        let filled = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let text = |name: &str| filled(name)?.into_string().ok();
         let either = |upper: &str| text(upper).or_else(|| text(&upper.to_lowercase()));
         Environment {
-            kubeconfig: std::env::var_os("KUBECONFIG"),
-            home: std::env::home_dir(),
-            kuberc: std::env::var_os("KUBERC").filter(|path| !path.is_empty()),
-            path: std::env::var_os("PATH"),
+            kubeconfig: variable("KUBECONFIG"),
+            home: filled("HOME").map(PathBuf::from).or_else(std::env::home_dir),
+            kuberc: filled("KUBERC"),
+            path: variable("PATH"),
             http_proxy: either("HTTP_PROXY"),
             https_proxy: either("HTTPS_PROXY"),
             no_proxy: either("NO_PROXY"),
@@ -212,9 +214,8 @@ pub struct Names {
 /// # Errors
 ///
 /// A kubeconfig that is missing or cannot be read.
-pub fn names(connection: &Connection) -> Result<Names, Error> {
-    let environment = Environment::of_process();
-    let found = read(connection.kubeconfig.as_deref(), &environment)?;
+pub fn names(environment: &Environment, connection: &Connection) -> Result<Names, Error> {
+    let found = read(connection.kubeconfig.as_deref(), environment)?;
     let Some(found) = found else {
         return Ok(Names::default());
     };

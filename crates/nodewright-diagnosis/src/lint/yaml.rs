@@ -188,7 +188,7 @@ impl<'t> Reader<'t> {
             Event::Scalar(text, ..) if text.len() > MAX_REQUEST => {
                 self.exceeds = true;
                 let reason = format!(
-                    "a value has {} bytes; the API server accepts requests of at most {MAX_REQUEST}",
+                    "a value has {} bytes; the API server accepts requests of at most {MAX_REQUEST} bytes",
                     text.len()
                 );
                 return Err(SyntaxError { line, reason });

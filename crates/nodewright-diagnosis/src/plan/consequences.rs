@@ -31,6 +31,9 @@ pub struct Consequences {
     pub restarts: usize,
     /// Number of nodes that reboot.
     pub reboots: usize,
+    /// The nodes that reboot; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reboot_nodes: Vec<String>,
     /// Whether installed files remain on hosts because an uninstall does not run; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_uninstall: bool,
@@ -169,7 +172,7 @@ fn details(consequences: &Consequences) -> BTreeMap<String, usize> {
         let interrupt = effect.interrupt.iter().map(|kind| format!("nodes with {kind} by {of}"));
         details.extend(interrupt.map(|what| (what, effect.nodes.len())));
         details.insert(format!("nodes that run {of}"), effect.nodes.len());
-        details.extend(effect.at_once.map(|nodes| (format!("nodes at once for {of}"), nodes)));
+        details.extend(effect.at_once.map(|nodes| (format!("nodes at work in parallel for {of}"), nodes)));
     }
     for rollout in consequences.rollouts.iter().filter(|rollout| !stopped.contains(rollout.skyhook.as_str()))
     {

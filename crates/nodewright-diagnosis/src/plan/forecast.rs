@@ -249,10 +249,11 @@ impl Plan {
                 *runs.entry((*package).to_owned()).or_default() += 1;
             }
         }
-        for kinds in kinds_by_node.values() {
+        for (node, kinds) in &kinds_by_node {
             consequences.drains += usize::from(!kinds.is_empty());
             if kinds.contains("reboot") {
                 consequences.reboots += 1;
+                consequences.reboot_nodes.push((*node).to_owned());
             } else if kinds.iter().any(|kind| *kind != "noop") {
                 consequences.restarts += 1;
             }

@@ -178,8 +178,8 @@ refusals! {
             ["{instead}"];
         /// Another version than that of the spec is recorded, and a change of version would strand the package.
         OtherVersion { node, package, recorded, version, first, second }
-            "SKY104: on {node}, {package} is at version {recorded}, but the spec has {version}; if the \
-             version changes during the uninstall, the new version may never be installed"
+            "on {node}, {package} is at version {recorded}, but the spec has {version}: an uninstall during a \
+             change of version can leave {version} never installed (SKY104)"
             ["{first}", "{second}"];
         /// Other packages depend on the package.
         NeededByOthers { others, package, first, all }

@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let flavor = cluster.flavor();
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!("deployment policy {policy} does not exist, so no node is chosen for {skyhook}"),
+            format!("deployment policy {policy} does not exist, so no further node is chosen for {skyhook}"),
         );
         finding.evidence(skyhook, "spec.deploymentPolicy", policy);
         if cluster.policies.ok().is_some() {

@@ -34,7 +34,7 @@ rule! {
 }
 
 /// Finalizer with which the Job controller keeps an ended pod until it has counted it.
-const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// Seconds within which the Job controller reacts.
 const PROMPT: i64 = 60;
 

@@ -49,8 +49,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let resource = cluster.flavor().other().resource();
         finding
             .list_operators(
-                "See which operator is running; after a rollback, the older operator would finish the \
-                 rollout",
+                "See which version of the operator is running: an older one, if it was rolled back, finishes this rollout \
+                 itself",
             )
             .caveat("`helm rollback` brings the older operator back");
         match (cluster.skyhook(old.name()), cluster.skyhooks_absence()) {

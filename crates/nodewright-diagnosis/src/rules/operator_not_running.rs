@@ -3,6 +3,10 @@ use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::installation::Namespace;
 use crate::cluster::{Certainty, Cluster, Deployment};
 use crate::model::Model;
+use crate::view::some_of;
+
+/// Maximum number of pods in a caveat.
+const SHOWN: usize = 3;
 
 rule! {
     /// The operator is not running.
@@ -85,12 +89,22 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
         for condition in namespace.remaining() {
             finding.evidence(&object, format!("condition {}", condition.kind), &condition.message);
         }
-        finding.kubectl(
+        let remedy = finding.kubectl(
             Grade::B0,
             "See what blocks the deletion of the namespace; the operator can be installed there only after the \
              namespace is deleted",
             ["describe", "namespace", name],
         );
+        let pods =
+            cluster.pods.items().iter().filter(|pod| pod.namespace() == name && pod.metadata.deleting());
+        let pods = pods.map(|pod| match pod.spec.node_name.as_str() {
+            "" => pod.reference(),
+            node => format!("{} on {node}", pod.reference()),
+        });
+        let pods: Vec<String> = pods.collect();
+        if !pods.is_empty() {
+            remedy.caveat(format!("not terminated yet: {}", some_of(&pods, SHOWN)));
+        }
     }
     if ending.is_empty() {
         finding.list_operators("List controller deployments; install the operator if it is missing");

@@ -317,7 +317,7 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
             let kind = flavor.other().kind();
             format!("the capture has no {kind} objects")
         }
-        _ => format!("the capture has no {source}"),
+        _ => format!("the capture does not include {source}"),
     }
 }
 

@@ -335,7 +335,9 @@ impl Cluster {
     fn event_index(&self) -> &EventIndex {
         self.indexes.events.get_or_init(|| {
             let skyhooks = self.skyhooks.items().iter().chain(self.legacy.items());
-            EventIndex::of(self.events.items(), skyhooks.map(Skyhook::name))
+            let namespaces = self.operator().namespaces();
+            let is_of_operator = |name: &str| namespaces.is_empty() || namespaces.contains(name);
+            EventIndex::of(self.events.items(), skyhooks.map(Skyhook::name), is_of_operator)
         })
     }
 
@@ -345,8 +347,8 @@ impl Cluster {
         found.filter(move |event| event.kind == kind)
     }
 
-    /// Events about a custom resource, and events whose message contains its name as a word or as part of a longer
-    /// name, such as a pod's.
+    /// Events about a custom resource and its package pods and Jobs, and events whose message contains its name as a
+    /// word or as part of a longer name, such as a pod's.
     pub fn events_mentioning(&self, skyhook: &str) -> impl Iterator<Item = &Event> {
         self.event_index().mentioning(skyhook).iter().map(|at| &self.events.indexed()[*at])
     }

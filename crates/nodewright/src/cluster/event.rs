@@ -112,8 +112,13 @@ pub(super) struct EventIndex {
 }
 
 impl EventIndex {
-    /// Indexes events for custom resources with these names.
-    pub fn of<'a>(events: &[Event], skyhooks: impl Iterator<Item = &'a str>) -> EventIndex {
+    /// Indexes events for custom resources with these names. `is_of_operator`: whether package pods and Jobs may be in a
+    /// namespace; their names begin with that of the custom resource.
+    pub fn of<'a>(
+        events: &[Event],
+        skyhooks: impl Iterator<Item = &'a str>,
+        is_of_operator: impl Fn(&str) -> bool,
+    ) -> EventIndex {
         let names = Names::of(skyhooks);
         let mut index = EventIndex::default();
         for (at, event) in events.iter().enumerate() {
@@ -123,7 +128,10 @@ impl EventIndex {
                 Some(tagged) => vec![*tagged],
                 None => names.in_text(&event.message),
             };
-            for name in own.into_iter().chain(mentioned) {
+            let works = matches!(event.kind.as_str(), "Pod" | "Job") && is_of_operator(&event.key.0);
+            let object = if works { names.in_text(&event.name) } else { Vec::new() };
+            let of_object = object.into_iter().filter(|name| event.name.starts_with(*name));
+            for name in own.into_iter().chain(mentioned).chain(of_object) {
                 let by_mention = index.by_mention.entry(name.to_owned()).or_default();
                 if by_mention.last() != Some(&at) {
                     by_mention.push(at);

@@ -14,7 +14,7 @@ use crate::api::name::is_word;
 use crate::api::{ApiFlavor, Entry, Executor, Meta, Skyhook, Stage, State};
 
 /// One stage of one package on one node, running or finished.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PackageRun<'a> {
     pub skyhook: String,
     pub package: String,
@@ -113,6 +113,16 @@ impl fmt::Display for PackageRun<'_> {
 }
 
 impl<'a> PackageRun<'a> {
+    /// The run, if the Job or a pod of it has this name; for a pod, with this pod only.
+    pub fn of_object(&self, name: &str) -> Option<PackageRun<'a>> {
+        let mut run = self.clone();
+        if run.job.is_none_or(|job| job.metadata.name != name) {
+            run.pods.retain(|pod| pod.name() == name);
+            return (!run.pods.is_empty()).then_some(run);
+        }
+        Some(run)
+    }
+
     /// Reference in messages: `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`.
     pub fn reference(&self) -> String {
         self.to_string()

@@ -354,7 +354,12 @@ impl<'a> Advance<'a> {
     /// Cordons the node, and evicts its pods unless one of them forbids the interrupt.
     fn drain(&mut self, number: usize, at: u32) {
         let resource = &self.model.resources[number];
-        let pods = drain::pods(&At::new(&self.model, resource, at as usize));
+        let place = At::new(&self.model, resource, at as usize);
+        let pods = drain::pods(&place);
+        let held = drain::remaining(&place).into_iter().find(|pod| !pod.metadata.finalizers.is_empty());
+        if let (Some(pod), Some(1..)) = (held, pods) {
+            self.untimed.get_or_insert(Untimed::Finalizer { node: &place.node.name, pod: pod.name() });
+        }
         let drain = match pods {
             None => Drain::Forbidden,
             Some(0) => Drain::Done,

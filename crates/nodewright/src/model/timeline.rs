@@ -31,6 +31,11 @@ pub enum Untimed<'a> {
         skyhook: &'a str,
         package: &'a str,
     },
+    /// A drain waits for a pod with a finalizer, which another program has to remove.
+    Finalizer {
+        node: &'a str,
+        pod: &'a str,
+    },
     TooManyNodes,
 }
 
@@ -41,6 +46,9 @@ impl Untimed<'_> {
             Untimed::UnknownDuration { skyhook, package } => {
                 let other = if skyhook == of { String::new() } else { format!(" of {skyhook}") };
                 format!("the duration of {package}{other} is not known yet")
+            }
+            Untimed::Finalizer { node, pod } => {
+                format!("the drain of {node} waits for pod {pod}, which has a finalizer")
             }
             Untimed::TooManyNodes => "there are too many nodes".to_owned(),
         }

@@ -53,7 +53,7 @@ pub fn questions(cluster: &Cluster) -> Vec<Question> {
 }
 
 fn expected(title: &'static str) -> Expectation {
-    Expectation("ready for v0.21", title)
+    Expectation("before v0.21", title)
 }
 
 fn old() -> ApiFlavor {
@@ -62,11 +62,16 @@ fn old() -> ApiFlavor {
 
 /// Rollouts that would stop the operators from v0.18 to v0.20, which migrate the custom resources.
 pub fn unfinished(cluster: &Cluster) -> Check {
-    let expected = Expectation("ready for v0.18", "no rollout of the older API is unfinished");
-    if cluster.flavor() != old() {
+    let expected = Expectation("before v0.18", "no rollout of the older API is unfinished");
+    let migrated = cluster.flavor() != old();
+    let holding = cluster.migration().holding().chain(cluster.migration().would_hold());
+    let names: Vec<String> = holding.map(|skyhook| skyhook.name().to_owned()).collect();
+    if names.is_empty() && migrated && !cluster.active_api.migrating() {
         return expected.good("the newer API is in use");
     }
-    let names: Vec<String> = cluster.migration().would_hold().map(|s| s.name().to_owned()).collect();
+    if names.is_empty() && migrated {
+        return unread(cluster, expected, Source::Legacy).unwrap_or_else(|| expected.good("none found"));
+    }
     if names.is_empty() {
         return unread(cluster, expected, Source::Skyhooks).unwrap_or_else(|| expected.good("none found"));
     }
@@ -75,11 +80,15 @@ pub fn unfinished(cluster: &Cluster) -> Check {
         plural(names.len(), "unfinished custom resource"),
         some_of(&names, LISTED)
     );
-    expected.error(message).hint("before the upgrade, let them finish, or pause or disable them")
+    expected.error(message).hint(if migrated {
+        "kubectl skyhook explain SKY601"
+    } else {
+        "before the upgrade, let them finish, or pause or disable them"
+    })
 }
 
 fn operator(cluster: &Cluster) -> Check {
-    let expected = expected("the operator uses the newer API");
+    let expected = expected("the operator uses the NodeWright API");
     let Some(version) = &cluster.active_api.operator_version else {
         return expected.not_checked("the version of the operator is unknown");
     };
@@ -319,7 +328,7 @@ pub fn rollback_checks(cluster: &Cluster) -> Vec<Check> {
 }
 
 fn before_rollback(title: &'static str) -> Expectation {
-    Expectation("rollback to v0.15", title)
+    Expectation("before a rollback to v0.15", title)
 }
 
 fn api(cluster: &Cluster) -> Check {
@@ -353,7 +362,7 @@ fn uninstalls(cluster: &Cluster) -> Check {
 }
 
 fn fields(cluster: &Cluster) -> Check {
-    let expected = before_rollback("the custom resources set no newer fields");
+    let expected = before_rollback("no custom resource uses fields that v0.15 does not know");
     let version = Version::parse("v0.15.0").expect("a version");
     let fields = cluster.skyhooks.items().iter().flat_map(|skyhook| {
         let fields = newer_fields(&skyhook.whole, &version).into_iter();

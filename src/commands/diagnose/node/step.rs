@@ -381,9 +381,10 @@ impl<'a> Inspection<'_, 'a> {
     fn missing_resource(&self, name: &'a str) -> Link<'a> {
         let state = self.outlook.leftovers(name);
         let (state, reason) = match self.cluster.skyhooks.ok() {
-            Some(_) if self.cluster.may_leave_out() => {
-                (state, "it is not in the capture, but its annotations or labels are on the node")
-            }
+            Some(_) if self.cluster.may_leave_out() => (
+                state.max(ProgressState::Unknown),
+                "it is not in the capture but may still exist: its annotations or labels are on the node",
+            ),
             Some(_) => (state, "it no longer exists, but its annotations or labels are still on the node"),
             None => (state.max(ProgressState::Unknown), "it could not be read, so it may still exist"),
         };

@@ -14,7 +14,7 @@ use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog, split_timestamp};
 use crate::cluster::live::logs::{LogError, LogStream, Request, Since};
 use crate::cluster::{Cluster, Node};
-use crate::ctx::{self, ContactNotice, Ctx, WatchUpdate};
+use crate::ctx::{ContactNotice, Ctx, WatchUpdate};
 use crate::error::{Error, Exit, Result};
 use crate::view::plural;
 use crate::view::text::{self, Label, Line};
@@ -42,7 +42,7 @@ pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Clu
         first: true,
     };
     let mut watch = ctx.watch(cluster).await?;
-    let mut interrupted = std::pin::pin!(ctx::interrupt());
+    let mut interrupted = std::pin::pin!(ctx.interrupt());
     loop {
         report(ctx, watch.notice());
         let ready = watch.ready();

@@ -42,6 +42,9 @@ pub struct Args {
     /// The package; or a pod, a Job, or a node or custom resource where only one package has logs
     #[arg(value_parser = subject)]
     package: String,
+    /// The pod or the Job that was named instead of a package, once resolved.
+    #[arg(skip)]
+    object: Option<String>,
     #[command(flatten)]
     of: OnlySkyhook,
     #[command(flatten)]
@@ -166,14 +169,11 @@ impl Args {
         if !is_package && self.of.skyhook.is_none() && cluster.skyhook(&self.package).is_some() {
             return self.of_place(cluster, cluster.flavor().kind());
         }
-        let name = &self.package;
-        let is_of = |run: &&PackageRun<'_>| {
-            run.job.is_some_and(|job| job.metadata.name == *name)
-                || run.pods.iter().any(|pod| pod.name() == name)
-        };
-        if let Some(run) = cluster.package_runs().all().iter().find(is_of)
+        let package_runs = cluster.package_runs();
+        if let Some(run) = package_runs.all().iter().find_map(|run| run.of_object(&self.package))
             && !is_package
         {
+            args.object = Some(self.package.clone());
             args.of.skyhook = Some(run.skyhook.clone());
             args.package.clone_from(&run.package);
             args.on.flags.node = vec![run.node.parse().map_err(Error::usage)?];
@@ -234,6 +234,7 @@ impl Args {
             // `--stage=` selects all stages.
             stage: self.stage.as_ref().filter(|s| !s.as_str().is_empty()),
             previous: self.previous,
+            object: self.object.as_deref(),
         }
     }
 
@@ -287,6 +288,8 @@ pub struct LogSelection<'a> {
     pub stage: Option<&'a Stage>,
     /// Whether to show the attempt before the newest, or the container run before the current one.
     pub previous: bool,
+    /// The only pod, or the Job whose pods are wanted; `None` for all.
+    pub object: Option<&'a str>,
 }
 
 /// The package runs with their logs, by node and then by time.
@@ -302,7 +305,11 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> V
             .then_with(|| a.created().cmp(&b.created()))
             .then_with(|| a.reference().cmp(&b.reference()))
     });
-    found.into_iter().map(|run| choice(cluster, run, wanted.previous)).collect()
+    let chosen = found.into_iter().filter_map(|run| match wanted.object {
+        Some(name) => run.of_object(name).map(|run| choice(cluster, &run, wanted.previous)),
+        None => Some(choice(cluster, run, wanted.previous)),
+    });
+    chosen.collect()
 }
 
 impl LogSelection<'_> {
@@ -332,7 +339,7 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
         return Vec::new();
     };
-    if !skyhook.is_active() {
+    if !skyhook.is_active() || wanted.object.is_some() {
         return Vec::new();
     }
     let package_runs = cluster.package_runs();
@@ -449,9 +456,7 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
                 "its pods are gone; these are the last lines of the log, kept by the operator".to_owned(),
             );
         }
-        None if messages.is_empty() && !unread => {
-            messages.push("it has written no readable output".to_owned())
-        }
+        None if messages.is_empty() && !unread => messages.push("no log output is available".to_owned()),
         None => {}
     }
     if let (Some(0), true) = (attempt, others > 1) {
@@ -481,8 +486,16 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice], prefix: bool) -> Result<Exi
             };
         }
     }
+    let has_failed = |choice: &Choice| {
+        !choice.messages.is_empty() || choice.attempts.iter().any(|attempt| attempt.failure.is_some())
+    };
+    if choices.is_empty() {
+        ctx.note("The capture has no pods or jobs of it.");
+    } else if !choices.iter().any(has_failed) {
+        ctx.note("No attempt in the capture has failed.");
+    }
     ctx.note(
-        "Whole logs are read only from the cluster, or from a capture that `kubectl skyhook collect` wrote.",
+        "The capture contains no whole logs: use the cluster, or a capture that `kubectl skyhook collect` wrote.",
     );
     Ok(Exit::Done)
 }

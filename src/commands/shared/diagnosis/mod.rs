@@ -104,7 +104,7 @@ impl<'a> Diagnosis<'a> {
         let all = self.impact.causes.len();
         let chosen = number.map(|number| match number.checked_sub(1) {
             Some(at) if at < all => Ok(at),
-            _ => Err(Error::usage(format!("there is no cause {number}: {} found", plural(all, "cause")))),
+            _ => Err(Error::usage(format!("there is no cause {number}: the list has {all}"))),
         });
         Ok(Diagnosis { chosen: chosen.transpose()?, ..self })
     }

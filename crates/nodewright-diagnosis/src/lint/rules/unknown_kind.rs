@@ -47,7 +47,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             kinds.contains(&manifest.kind.as_str()) && is_misspelled(&manifest.api_version, *flavor)
         });
         if let Some(flavor) = of_kind.next() {
-            let message = format!("{:?} is not the API of {}", manifest.api_version, manifest.kind);
+            let message =
+                format!("apiVersion {:?} does not exist for kind {}", manifest.api_version, manifest.kind);
             let finding = findings.report(manifest, &["apiVersion"], message);
             finding.fix(format!("Write {}", flavor.api_version()));
         }

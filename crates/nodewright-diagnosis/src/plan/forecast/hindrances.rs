@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use super::{Baseline, Edited, SHOWN, StartedWork};
-use crate::api::{Skyhook, Status};
+use crate::api::{Skyhook, Stage, State, Status};
 use crate::cluster::{Cluster, Node};
 use crate::model::{Model, WaitReason};
 use crate::plan::Consequences;
@@ -54,6 +54,7 @@ pub(super) fn add_hindrances(
                 consequences.warn(stays_failed(skyhook, &package, &nodes));
             }
         }
+        add_unfinished(cluster, after, edited, work, name, consequences);
         let ignored: Vec<&str> =
             nodes.iter().filter(|node| node.ignored(after.flavor())).map(|node| &*node.name).collect();
         if let Some(first) = ignored.first() {
@@ -90,6 +91,51 @@ pub(super) fn add_hindrances(
                 ));
             }
         }
+    }
+}
+
+/// Warns of failures that a plan only repeats, and of unfinished uninstalls whose record it removes.
+fn add_unfinished(
+    cluster: &Cluster,
+    after: &Cluster,
+    edited: &Edited<'_>,
+    work: &StartedWork<'_>,
+    name: &str,
+    consequences: &mut Consequences,
+) {
+    let mut failed: BTreeMap<(&str, &Stage), Vec<&str>> = BTreeMap::new();
+    let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for &(_, node) in edited.records.iter().filter(|(skyhook, _)| *skyhook == name) {
+        let Some(before) = cluster.node(node).and_then(|node| cluster.on_node(node, name)) else {
+            continue;
+        };
+        let now = after.node(node).and_then(|node| after.on_node(node, name));
+        for entry in before.entries().iter().filter(|entry| entry.state != State::Complete) {
+            let (package, version) = entry.identity();
+            let in_spec = after.skyhook(name).and_then(|skyhook| skyhook.package(package));
+            let runs = work.get(&(name, node)).is_some_and(|work| work.contains_key(&(package, false)));
+            let is_kept = now.is_some_and(|now| now.entry(&entry.key).is_some());
+            if entry.stage.is_uninstall() && !is_kept {
+                lost.entry(package).or_default().push(node);
+            } else if entry.state == State::Erroring
+                && runs
+                && in_spec.is_some_and(|package| package.version == version)
+            {
+                failed.entry((package, &entry.stage)).or_default().push(node);
+            }
+        }
+    }
+    for ((package, stage), nodes) in failed {
+        consequences.warn(format!(
+            "{package} fails at stage {stage} on {}: it fails again unless the cause is fixed",
+            NodeSet::of(&nodes).limited(SHOWN)
+        ));
+    }
+    for (package, nodes) in lost {
+        consequences.warn(format!(
+            "the uninstall of {package} is unfinished on {}: without its record, the operator does not start it again",
+            NodeSet::of(&nodes).limited(SHOWN)
+        ));
     }
 }
 

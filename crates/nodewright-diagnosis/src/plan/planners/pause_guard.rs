@@ -275,7 +275,8 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     }
     let set = NodeSet::of(&others);
     let given_up = format!(
-        "{} failed permanently on {}, and after a pause the operator would set {} to waiting and never retry",
+        "{} failed permanently on {}: a pause makes the operator set the status of {} to `waiting`, and it never retries \
+         the stage",
         if others.len() == 1 { "a job has" } else { "jobs have" },
         set.limited(SHOWN),
         if others.len() == 1 { "the node" } else { "the nodes" },

@@ -178,11 +178,6 @@ impl Remedy {
             }
     }
 
-    /// Whether the remedy helps only after somebody has fixed the cause.
-    pub fn follows_a_repair(&self) -> bool {
-        self.preconditions.iter().any(|p| p == REPAIRED)
-    }
-
     /// The command for several nodes instead of `node`; `None` for other programs, or if the command does not
     /// name `node`.
     pub fn on_nodes(&self, node: &str, nodes: &[&str]) -> Option<Vec<String>> {

@@ -3,8 +3,8 @@
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
-use super::{CR, TestCluster};
 use crate::support::fake_api::State;
+use crate::support::test_cluster::{CR, TestCluster};
 
 const NODE: &str = "node-2";
 
