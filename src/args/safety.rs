@@ -144,7 +144,7 @@ fn parallel(text: &str) -> Result<usize, String> {
 /// Whether to proceed during a migration from one API to the other.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Force {
-    /// Proceed even during a migration, while the operator does nothing
+    /// Proceed even during the migration from Skyhook to NodeWright, while the operator does nothing (SKY601)
     #[arg(long)]
     pub force: bool,
 }

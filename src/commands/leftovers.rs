@@ -68,7 +68,7 @@ pub struct Args {
     #[command(flatten)]
     on: OnNodes,
 
-    /// Also release runtime-required cordons, which the operator leaves for someone else to release; requires
+    /// Also release runtime-required cordons, which the operator leaves to an administrator; requires
     /// node names
     #[arg(long, requires = "clean", requires = "node")]
     runtime_required: bool,

@@ -40,7 +40,7 @@ use crate::view::plural;
   kubectl skyhook reset gpu-tune --unreadable --dry-run
   kubectl skyhook reset gpu-tune --dry-run -o json | jq '.grade, .consequences.rebootNodes, .steps[].target'")]
 pub struct Args {
-    /// The custom resource; with selected nodes, default: all
+    /// The custom resource; if nodes are selected, it may be omitted: then all
     #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     pub name: Option<String>,
 

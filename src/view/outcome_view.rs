@@ -392,8 +392,12 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         (Some(at_once), _) if rollout.batches_may_overlap => format!(", {at_once} at once"),
         (Some(at_once), _) => format!(", at most {at_once} at once"),
     };
-    let names = NodeSet::of(package.nodes.iter().map(String::as_str)).limited(RUNS);
-    format!("{} on {} ({names}){pace}", verbs.join(" and "), plural(nodes, "node"))
+    let set = |names: &[String]| NodeSet::of(names.iter().map(String::as_str)).limited(RUNS);
+    let pending = match package.pending.as_slice() {
+        [] => String::new(),
+        pending => format!("; also without this change on {}", set(pending)),
+    };
+    format!("{} on {} ({}){pace}{pending}", verbs.join(" and "), plural(nodes, "node"), set(&package.nodes))
 }
 
 /// Rows for drains, the budget unless a change ignores it and starts `everywhere`, waiting custom resources, and the
@@ -415,7 +419,7 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
         };
         for refusing in &rollout.refusing_budgets {
             drains += &format!(
-                "; PodDisruptionBudget {} refuses evictions on {}",
+                "; PodDisruptionBudget {} blocks evictions on {}",
                 refusing.budget,
                 plural(refusing.nodes.len(), "node")
             );

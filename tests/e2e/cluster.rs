@@ -335,7 +335,7 @@ impl Cluster {
         let watcher = ours::Watcher::start(self.kubeconfig("admin"));
         act();
         let watched = watcher.stop();
-        assert!(watched.looks > 5, "only {} looks were taken", watched.looks);
+        assert!(watched.looks > 3, "only {} looks were taken", watched.looks);
         assert!(watched.errors.is_empty(), "in {} looks: {:#?}", watched.looks, watched.errors);
     }
 

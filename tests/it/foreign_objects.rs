@@ -200,7 +200,8 @@ fn several_operators_leave_the_version_unknown_and_are_all_named() {
     let check = test_cluster.run("diagnose check");
     check.expect_code(2);
     check.expect_stdout(format!(
-        "error: 2 operators work on the same custom resources: {named} (SKY508); expected: the operator runs"
+        "error: 2 operators work on the same custom resources: {named} (SKY508); expected: one operator works on the \
+         custom resources"
     ));
     let stuck = test_cluster.run("diagnose stuck --rule SKY508");
     stuck.expect_code(2);

@@ -226,7 +226,7 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
     output.expect_stdout("PodDisruptionBudget shop/web allows no eviction, so drains wait on node-1\n");
     output.expect_stdout(
         "driver  reboot on 4 nodes (node-[1-4]), 2 at once\n\
-         drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web refuses evictions on 1 node; the interrupt starts before the cordon\n\
+         drains  4 nodes cordoned, 2 pods to evict; PodDisruptionBudget shop/web blocks evictions on 1 node; the interrupt starts before the cordon\n\
          budget  2, sometimes 4: without a deploymentPolicy, a second batch may start beside the first\n",
     );
     // The operator deletes the pods: no budget is asked.

@@ -19,7 +19,7 @@ use crate::view::{OutputFormat, count, plural};
 /// A time limit that is never reached.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Collect into one file everything that a diagnosis reads
+/// Collect everything that a diagnosis reads into one file
 ///
 /// The file is for someone without access to the cluster: with --from, `diagnose stuck`, `status`,
 /// `package status` and `leftovers` report the same as they would for the cluster. It is a .tar.gz of nodes,

@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "CODE")]
     rule: Vec<String>,
 
-    /// Show every finding with its evidence and remedies, including findings that others explain
+    /// Show every finding with its evidence and remedies, including those that are effects of others
     #[arg(long)]
     all: bool,
 

@@ -59,7 +59,8 @@ pub struct Args {
     #[command(flatten)]
     on: NodeFlags,
 
-    /// Worst effect of the remedies to apply: objects, rerun, restart or reboot
+    /// Worst effect of the remedies to apply: objects (only objects change), rerun (packages run), restart (services
+    /// restart) or reboot
     ///
     /// objects changes objects and runs nothing, rerun runs packages again, restart restarts services or evicts pods,
     /// reboot reboots nodes or permanently removes a record. The grades B1 to B4 are accepted, too.

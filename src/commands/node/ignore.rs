@@ -162,7 +162,28 @@ fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
 /// States which of the nodes stay cordoned, and which deletions wait for them.
 fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Consequences) {
     let mut cordoned: BTreeSet<&str> = BTreeSet::new();
+    let (mut running, mut draining) = (BTreeSet::new(), BTreeSet::new());
+    let model = Model::new(cluster);
     for skyhook in cluster.skyhooks.items() {
+        let name = skyhook.name();
+        let package_runs = cluster.package_runs_for(name);
+        let runs = |node: &&&Node| package_runs.any_alive_on(name, &node.name);
+        running.extend(nodes.iter().filter(runs).map(|node| &*node.name));
+        let drains = |node: &&&Node| model.drain_progress(name, node).is_some();
+        draining.extend(nodes.iter().filter(drains).map(|node| &*node.name));
+        let is_open = |node: &&&Node| {
+            skyhook.selects(node) && {
+                let (complete, all) = cluster.progress(skyhook, node);
+                complete < all
+            }
+        };
+        let open = NodeSet::of(nodes.iter().filter(is_open).map(|node| &*node.name));
+        if !open.is_empty() && skyhook.is_active() && !skyhook.deleting() {
+            let open = open.limited(SHOWN);
+            consequences
+                .notes
+                .push(format!("the rollout of {name} does not complete on {open} while ignored"));
+        }
         let holds = |node: &&&Node| cluster.on_node(node, skyhook.name()).is_some_and(|on| on.cordon);
         cordoned.extend(nodes.iter().filter(holds).map(|node| &*node.name));
         let waits = |node: &&&Node| {
@@ -177,6 +198,14 @@ fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Conse
                 skyhook.reference()
             ));
         }
+    }
+    if !running.is_empty() {
+        let running = NodeSet::of(&running).limited(SHOWN);
+        consequences.notes.push(format!("stages that are running on {running} run to completion"));
+    }
+    if !draining.is_empty() {
+        let draining = NodeSet::of(&draining).limited(SHOWN);
+        consequences.notes.push(format!("no more pods are evicted on {draining} while ignored"));
     }
     if !cordoned.is_empty() {
         let stay = if cordoned.len() == 1 { "stays" } else { "stay" };

@@ -13,7 +13,7 @@ use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::progress::Progress;
-use crate::model::Model;
+use crate::model::{Model, ProgressState};
 use crate::outlook::Outlook;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age, list, time};
@@ -398,9 +398,15 @@ fn package<'a>(
     })
 }
 
-/// The row's status, with the label of its severity.
+/// The operator's status, with the label of its severity, and the state where something is left to do despite it.
 pub fn status_text(row: &NodeRow) -> Line {
-    Label::of_status(&row.status).span(&row.status).into()
+    let state = row.progress.as_ref().map(|progress| progress.state);
+    match state.filter(|state| *state != ProgressState::Complete) {
+        Some(state) if row.status == Status::Complete.as_str() => {
+            Label::Warning.span(format!("{} ({})", row.status, state.word())).into()
+        }
+        _ => Label::of_status(&row.status).span(&row.status).into(),
+    }
 }
 
 /// The number of complete packages.

@@ -60,11 +60,11 @@ pub struct Request {
     #[arg(long, conflicts_with_all = ["package", "cancel"])]
     all_packages: bool,
 
-    /// Cancel the request: a package that is not uninstalled yet stays or is installed again
+    /// Cancel the request: the package stays where it is still installed, and is installed again elsewhere
     #[arg(long, conflicts_with_all = ["enable", "wait", "remove"])]
     cancel: bool,
 
-    /// Declare that the package can be uninstalled, unless the spec already does
+    /// Also set uninstall.enabled in the spec, unless it is set: the package needs an uninstall script
     ///
     /// The package must have uninstall.sh and uninstall_check.sh. From then on, the package can be removed
     /// from the spec, or with the custom resource, only after it is uninstalled.

@@ -18,7 +18,7 @@ use crate::error::{Error, Exit, Result};
 use crate::plan::{Condition, Goal};
 use crate::rules::Scope;
 use crate::view::text::{self, Text};
-use crate::view::{View, document, duration_text};
+use crate::view::{View, document, duration_text, shell_words};
 use crate::wait::{BlockerCheck, Blockers, Wait};
 
 /// Wait for a condition on custom resources
@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long)]
     keep_going: bool,
 
-    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, whose Jobs count attempts]
+    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, which give up a stage only after its last attempt]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
 }
@@ -76,8 +76,10 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     if !ctx.global().reading.from.is_empty() {
-        return Err(Error::usage("wait requires a cluster; --from is not supported")
-            .hint("kubectl skyhook status --from PATH"));
+        let names = args.names.iter().map(|(_, name)| name.as_str());
+        let words = ["kubectl", "skyhook", "status"].into_iter().chain(names).chain(["--from", "PATH"]);
+        return Err(Error::usage("a wait requires a cluster; --from is not supported")
+            .hint(shell_words(&words.collect::<Vec<_>>())));
     }
     if args.ignore_not_found && args.condition != Condition::Gone {
         return Err(Error::usage("--ignore-not-found requires --for=deleted"));

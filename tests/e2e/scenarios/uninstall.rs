@@ -75,7 +75,7 @@ fn packages(gpu: &Rollout<'_>) -> Value {
 pub fn wait_for_completion(cluster: &Cluster) {
     let gpu = installed(cluster, &driver().with(package("tuning", "1.2.0").after("driver", "2.0.1")));
     let shown = ends(cluster, "uninstall gpu driver --dry-run", 0).stdout;
-    tells(&shown, "driver  uninstall on 3 nodes, all at once");
+    tells(&shown, "driver  uninstall on 3 nodes (node-[1-3]), all at once");
     tells(&shown, "tuning depends on driver");
     let done = ends(cluster, "uninstall gpu driver --wait --confirm", 0);
     tells(&done.stdout, "driver 2.0.1 is gone from all nodes");

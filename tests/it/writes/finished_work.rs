@@ -69,7 +69,7 @@ fn defaults_made_explicit_do_not_count_as_a_change() {
     let status = status.expect("the batches are reset");
     assert_eq!(
         (&status["changes"][0], &status["result"]),
-        (&json!("no effective change (defaults made explicit)"), &json!("unchanged")),
+        (&json!("only writes defaults that already apply"), &json!("unchanged")),
         "{status:#}"
     );
     assert_eq!(ran.json()["counts"]["applied"], json!(3));

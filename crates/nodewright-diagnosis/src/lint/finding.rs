@@ -125,7 +125,7 @@ impl LintFindings {
     /// Reports the spec errors of one kind.
     pub fn report_spec_errors(&mut self, input: &Input<'_>, kind: SpecErrorKind) {
         for (manifest, error) in input.spec_errors(kind) {
-            self.report(manifest, &error.whole_path(), error.message()).fix(kind.fix());
+            self.report(manifest, &error.whole_path(), error.message()).fix(error.fix());
         }
     }
 

@@ -170,7 +170,7 @@ pub(super) fn have_effect(fields: &[Field]) -> bool {
 pub(super) fn describe(fields: &[Field]) -> Vec<String> {
     let lines: Vec<String> = fields.iter().filter(|field| field.has_effect()).map(Field::describe).collect();
     if lines.is_empty() && !fields.is_empty() {
-        vec!["no effective change (defaults made explicit)".to_owned()]
+        vec!["only writes defaults that already apply".to_owned()]
     } else {
         lines
     }

@@ -20,7 +20,7 @@ use crate::cluster::package_run::PackageRuns;
 use crate::cluster::placement::Pending;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeRecord, PackageRun, Source};
 use crate::model::profile::obstacles_end_reconcile;
-use crate::model::{Model, PackageChange, Simulation, WorkByPlace};
+use crate::model::{Model, PackageChange, PackageDocument, Simulation, WorkByPlace};
 use crate::view::NodeSet;
 
 /// Maximum number of node-name ranges in a warning.
@@ -156,6 +156,8 @@ impl Plan {
         }
         if hidden {
             unread.extend([Source::Pods, Source::Jobs]);
+        } else {
+            add_pending(&work, &mut consequences.effects);
         }
         self.add_stopped_interrupts(before, &after, &mut work);
         self.add_numbers(cluster, &work, consequences);
@@ -706,6 +708,17 @@ fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
 }
 
 /// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.
+/// Adds on which of the shown nodes the work is not started by the plan.
+fn add_pending(work: &StartedWork<'_>, effects: &mut [PackageDocument]) {
+    for effect in effects.iter_mut().filter(|effect| effect.change != PackageChange::Finish) {
+        let starts = |node: &str| {
+            let here = work.get(&(effect.skyhook.as_str(), node));
+            here.is_some_and(|packages| packages.keys().any(|(package, _)| *package == effect.package))
+        };
+        effect.pending = effect.nodes.iter().filter(|node| !starts(node)).cloned().collect();
+    }
+}
+
 fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut Consequences) {
     let key = after.flavor().key("ignore");
     let ignores = plan.steps().filter(|step| match &step.change {

@@ -152,7 +152,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else if !kept.is_empty() {
                 "the node stays cordoned for the other owners"
             } else if keys.runtime_required_cordon {
-                "the node stays cordoned as runtime-required"
+                "the runtime-required cordon remains: --runtime-required releases it as well"
             } else {
                 "pods may be scheduled on the node again; first check that no unfinished interrupt has \
                      left the node unusable"

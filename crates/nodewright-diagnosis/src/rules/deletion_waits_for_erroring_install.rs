@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !finding.retry_given_up(package_run, skyhook, node, entry) && !retries {
                 finding
                     .set_in_progress(
-                        "If the operator still skips the node after the repair, set the node's status to in_progress",
+                        "If the operator still skips the node once the package is fixed, set the node's status to in_progress",
                         skyhook,
                         node,
                         pending.name,

@@ -85,7 +85,7 @@ fn is_without_cause<'a>(
     }
     // The operator clears the status when it starts the next stage. A package run on the node is such a
     // stage, and another stage follows after a reboot.
-    let at_work = package_runs.any_alive_on(skyhook, node);
+    let at_work = package_runs.any_alive_on(skyhook.name(), &node.name);
     let settled = node
         .condition(READY)
         .is_some_and(|ready| ready.is_true() && cluster.is_stale(ready.last_transition_time));

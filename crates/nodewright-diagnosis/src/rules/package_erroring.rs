@@ -200,10 +200,10 @@ fn select_fewer(finding: &mut Finding, skyhook: &Skyhook, contrast: &Contrast) {
             skyhook,
         )
         .caveat(if skyhook.spec.runtime_required {
-            "on nodes that are no longer selected, installed packages, the operator's keys and the runtime-required taint \
-             remain; `diagnose stuck` then shows how to remove the taint"
+            "nodes that are no longer selected keep the installed packages, the operator's annotations and labels, and the \
+             runtime-required taint; `diagnose stuck` then shows how to remove the taint"
         } else {
-            "on nodes that are no longer selected, installed packages and the operator's keys remain"
+            "nodes that are no longer selected keep the installed packages and the operator's annotations and labels"
         });
 }
 

@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 && on.drain_start.is_none()
                 && !on.is_malformed()
                 && !model.is_done_on(skyhook, node);
-            let at_work = package_runs.any_alive_on(skyhook, node);
+            let at_work = package_runs.any_alive_on(skyhook.name(), &node.name);
             // If the rollout is not stopped, the operator clears the status when it starts the next stage.
             let stopped = model.is_stopped(skyhook, node);
             if !stale || at_work || !stopped {

@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked) && !ignored;
             let passing = taints.iter().all(|t| t.of_lifecycle());
             let removal = taints.iter().all(|t| t.is(TaintKind::Removal));
-            let at_work = package_runs.any_alive_on(skyhook, node);
+            let at_work = package_runs.any_alive_on(skyhook.name(), &node.name);
             let since = taints.iter().filter_map(|t| node.tainted_since(t)).min().or(node.selectable);
             // A node that reboots for its interrupt is temporarily not ready, and a removal takes minutes.
             let expected = !blocked && !cluster.is_stale(since) || removal && cluster.is_recent(since);

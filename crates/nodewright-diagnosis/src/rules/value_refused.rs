@@ -98,7 +98,7 @@ fn report(findings: &mut Findings, skyhook: &Skyhook, error: &SpecError, outcome
     }
     finding
         .evidence(skyhook, error.field(), &error.why)
-        .edit(Grade::B2, error.kind.fix(), skyhook)
+        .edit(Grade::B2, error.fix(), skyhook)
         .caveat("the package is then installed on every selected node");
 }
 

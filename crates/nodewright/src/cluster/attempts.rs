@@ -245,6 +245,11 @@ impl KeptLogs {
         failed.map_or(Ok(None), Err)
     }
 
+    /// Whether the index of the capture contains the log, read or not.
+    pub fn lists(&self, piece: &ContainerLog) -> bool {
+        self.entries.iter().any(|log| log.matches(piece))
+    }
+
     /// The last lines of a log, with their timestamps.
     ///
     /// # Errors

@@ -85,6 +85,9 @@ const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/desiredDrain";
 /// States of a driver upgrade in which the node is not cordoned for the upgrade.
 const NOT_CORDONED: [&str; 4] = ["", "unknown", "upgrade-required", "upgrade-done"];
 
+/// The state of a driver upgrade that keeps the node cordoned until somebody repairs it.
+const FAILED: &str = "upgrade-failed";
+
 /// The parts of a node that show who holds its cordon.
 pub(super) struct Marks<'a> {
     /// Annotations that pass [`is_annotation`].
@@ -160,7 +163,8 @@ impl Marks<'_> {
         }
         for (key, value) in self.labels.iter() {
             if key.ends_with(DRIVER_UPGRADE) && !NOT_CORDONED.contains(&value.as_str()) {
-                add("a driver upgrade", Some(format!("label {key}={value}")));
+                let holder = if value == FAILED { "a failed driver upgrade" } else { "a driver upgrade" };
+                add(holder, Some(format!("label {key}={value}")));
             }
         }
         for key in &self.taints {

@@ -408,8 +408,8 @@ impl<'a> PackageRuns<'a> {
     }
 
     /// Whether a package run of the custom resource is alive on the node.
-    pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
-        self.of_skyhook_on(skyhook.name(), &node.name).any(PackageRun::alive)
+    pub fn any_alive_on(&self, skyhook: &str, node: &str) -> bool {
+        self.of_skyhook_on(skyhook, node).any(PackageRun::alive)
     }
 
     /// The live run that uninstalls a package on its node.

@@ -154,7 +154,7 @@ impl<'a> Model<'a> {
                 cluster.seconds_since(last).is_some_and(|age| age >= PROMPT)
             };
             let mut nodes = self.actionable_nodes(skyhook).into_iter();
-            nodes.any(|node| !package_runs.any_alive_on(skyhook, node) && late(&node))
+            nodes.any(|node| !package_runs.any_alive_on(skyhook.name(), &node.name) && late(&node))
         })
     }
 

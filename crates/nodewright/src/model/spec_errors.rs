@@ -61,10 +61,22 @@ impl SpecErrorKind {
             K::ProtectedPods | K::Toleration | K::PodLabel | K::ConfigMap | K::Env => false,
         }
     }
+}
+
+impl SpecError {
+    /// The path of the field: `spec.packages.driver.version`
+    pub fn field(&self) -> String {
+        self.path.join(".")
+    }
+
+    /// The path to the invalid entry of the field, or to the field itself.
+    pub fn whole_path(&self) -> Vec<&str> {
+        self.path.iter().chain(&self.below).map(String::as_str).collect()
+    }
 
     /// The advice: an imperative sentence without a full stop.
-    pub fn fix(self) -> &'static str {
-        match self {
+    pub fn fix(&self) -> &'static str {
+        match self.kind {
             SpecErrorKind::ObjectName => "Use a shorter name",
             SpecErrorKind::Budget | SpecErrorKind::BudgetAndPolicy => "Remove one of the two",
             SpecErrorKind::NodeSelectors | SpecErrorKind::ProtectedPods => "Correct the selector",
@@ -80,21 +92,10 @@ impl SpecErrorKind {
             SpecErrorKind::Dependency => "Add the package, or write its version",
             SpecErrorKind::DependencyCycle => "Remove one of the dependencies",
             SpecErrorKind::ConfigInterrupt => "Correct the key, or remove the entry",
-            SpecErrorKind::ConfigMap => "Rename the key, or move large files into the image",
+            SpecErrorKind::ConfigMap if self.below.is_empty() => "Move large files into the image",
+            SpecErrorKind::ConfigMap => "Rename the key",
             SpecErrorKind::Env => "Correct the variable",
         }
-    }
-}
-
-impl SpecError {
-    /// The path of the field: `spec.packages.driver.version`
-    pub fn field(&self) -> String {
-        self.path.join(".")
-    }
-
-    /// The path to the invalid entry of the field, or to the field itself.
-    pub fn whole_path(&self) -> Vec<&str> {
-        self.path.iter().chain(&self.below).map(String::as_str).collect()
     }
 
     /// The package with the invalid field; `None` for a field of the whole custom resource.

@@ -100,7 +100,7 @@ impl Score {
                 if fresh {
                     continue;
                 }
-                let runs = runs.any_alive_on(skyhook, node);
+                let runs = runs.any_alive_on(skyhook.name(), &node.name);
                 let truth = actual(recording, &cluster, name, &node.name, at, runs);
                 let Some((truth, before)) = truth else {
                     continue;

@@ -105,7 +105,8 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
     }
     let acting = cluster.operator().acting();
     let acts = |d: &Deployment| acting.iter().any(|acting| std::ptr::eq(*acting, d));
-    let several = expected.check_findings(findings, &["SKY508"]);
+    let one = Expectation("operator", "one operator works on the custom resources");
+    let several = one.check_findings(findings, &["SKY508"]);
     let each = operators.iter().map(|deployment| {
         if acts(deployment) || acting.is_empty() {
             replicas(deployment, expected)
@@ -258,7 +259,7 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
     let unchecked = report.not_checked.iter();
     let unchecked: Vec<&NotChecked> = unchecked.filter(|n| stops(n.rule, n.rule.blocks)).collect();
     unread(cluster, expected, &unchecked)
-        .unwrap_or_else(|| expected.good("no findings of this kind on custom resources or their nodes"))
+        .unwrap_or_else(|| expected.good("no finding about them or their nodes says so"))
 }
 
 /// The result of a check whose rules could not be evaluated; `None` if all could.

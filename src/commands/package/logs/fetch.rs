@@ -16,6 +16,7 @@ use crate::cluster::attempts::{Choice, ContainerLog, split_timestamp};
 use crate::cluster::live::logs::{LogError, LogStream, Request};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::view::plural;
 
 /// Maximum number of logs read at once.
 const AT_ONCE: usize = 8;
@@ -27,6 +28,8 @@ struct Fetched {
     attempt: Option<usize>,
     /// Containers with unreadable logs. A missing log, as after the deletion of a pod, is no error.
     errors: Vec<(String, LogError)>,
+    /// Number of logs of healthy attempts that the capture does not contain.
+    left_out: usize,
     /// Whether the reader has closed the pipe.
     reader_gone: bool,
 }
@@ -39,6 +42,13 @@ pub enum LogSource<'a> {
         /// The time of the capture.
         now: Timestamp,
     },
+}
+
+impl LogSource<'_> {
+    /// Whether this is a capture in which the log was not to be stored.
+    fn leaves_out(&self, piece: &ContainerLog) -> bool {
+        matches!(self, LogSource::Capture { logs, .. } if !logs.lists(piece))
+    }
 }
 
 /// Receives the lines of one stage on one node while they are read.
@@ -64,8 +74,16 @@ pub async fn run(ctx: &mut Ctx, origin: &LogSource<'_>, args: &Args, choices: &[
     }
     let mut failed = BTreeMap::new();
     for (choice, fetched) in choices.iter().zip(&fetched) {
-        super::about(ctx, choice, fetched.attempt, !fetched.errors.is_empty());
+        let unread = fetched.left_out > 0 || !fetched.errors.is_empty();
+        super::about(ctx, choice, fetched.attempt, unread);
         failed.extend(fetched.errors.iter().map(|(what, error)| (what, error)));
+    }
+    let left_out: usize = fetched.iter().map(|fetched| fetched.left_out).sum();
+    if left_out > 0 {
+        let logs = plural(left_out, "log");
+        ctx.note(format!(
+            "not in the capture: {logs} of completed stages; `collect` keeps those that fail or run"
+        ));
     }
     for (what, error) in &failed {
         warn_unreadable(ctx, what, error);
@@ -172,6 +190,7 @@ async fn fetch(
             match end {
                 Ok(goes_on) => fetched.reader_gone = !goes_on,
                 Err(error) if error.nothing_there() => {}
+                Err(_) if attempt.failure.is_none() && origin.leaves_out(piece) => fetched.left_out += 1,
                 Err(error) => {
                     let what = piece.place();
                     fetched.errors.push((what, error));

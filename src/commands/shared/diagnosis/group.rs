@@ -341,8 +341,7 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     };
     let others = findings[1..].iter().flat_map(|f| f.remedies());
     let mut same = others.filter(|other| other.title == remedy.title);
-    findings.len() > 1
-        && (remedy.argv.contains(node) || remedy.changes() && same.any(|other| other.argv != remedy.argv))
+    findings.len() > 1 && (remedy.argv.contains(node) || same.any(|other| other.argv != remedy.argv))
 }
 
 /// The command that applies a remedy of the first of these equal findings to all nodes of its custom resource;

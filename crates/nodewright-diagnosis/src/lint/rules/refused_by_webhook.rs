@@ -90,10 +90,7 @@ fn selectors(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, error) in input.spec_errors(SpecErrorKind::ProtectedPods) {
         let message =
             format!("{}; the webhook accepts the selector, but the operator fails on it", error.message());
-        findings
-            .report(manifest, &error.whole_path(), message)
-            .severity(Severity::Warning)
-            .fix(error.kind.fix());
+        findings.report(manifest, &error.whole_path(), message).severity(Severity::Warning).fix(error.fix());
     }
     for (manifest, policy) in input.policies() {
         for (index, compartment) in policy.spec.compartments.iter().enumerate() {

@@ -125,6 +125,13 @@ fn add_unfinished(
             }
         }
     }
+    if !failed.is_empty() {
+        // The model assumes that the stage succeeds this time.
+        let effects = consequences.effects.iter_mut().filter(|effect| effect.skyhook == name);
+        effects.for_each(|effect| effect.estimate = None);
+        let rollouts = consequences.rollouts.iter_mut().filter(|rollout| rollout.skyhook == name);
+        rollouts.for_each(|rollout| rollout.estimate = None);
+    }
     for ((package, stage), nodes) in failed {
         consequences.warn(format!(
             "{package} fails at stage {stage} on {}: it fails again unless the cause is fixed",

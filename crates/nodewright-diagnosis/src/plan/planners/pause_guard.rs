@@ -27,7 +27,7 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
         let moving = |e: &crate::api::Entry| matches!(e.state, State::InProgress | State::Erroring);
         let on = cluster.on_node(node, skyhook.name());
         on.is_some_and(|on| on.entries().iter().any(moving))
-            || package_runs.of_skyhook_on(skyhook.name(), &node.name).any(|run| run.alive())
+            || package_runs.any_alive_on(skyhook.name(), &node.name)
     };
     let unseen = |source| cluster.source(source).unread().is_some();
     skyhook.hold().is_some()
@@ -114,7 +114,17 @@ pub fn warn_of_halt(
     let at_work = nodes.iter().flat_map(|n| package_runs.of_skyhook_on(skyhook.name(), &n.name));
     let at_work = at_work.filter(|run| !run.bare() && run.alive());
     let at_work = at_work.filter(|run| package.is_none_or(|p| run.package == p));
-    let pods = at_work.flat_map(|run| run.pods.iter().filter(|p| !p.ended()));
+    let (away, at_work): (Vec<_>, Vec<_>) =
+        at_work.partition(|run| cluster.node(run.node).is_some_and(|node| node.ready() == Some(false)));
+    if !away.is_empty() && acts(cluster, skyhook) {
+        let away = NodeSet::of(away.iter().map(|run| run.node)).limited(SHOWN);
+        plan.consequences.warn(format!(
+            "the pod of a running stage ends only once {away} is ready again or its pods are force-deleted; until then, the \
+             operator does nothing for {}",
+            halted(cluster)
+        ));
+    }
+    let pods = at_work.into_iter().flat_map(|run| run.pods.iter().filter(|p| !p.ended()));
     let graces = pods.map(|p| p.spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE));
     let Some(longest) = graces.max().filter(|_| acts(cluster, skyhook)) else {
         return;
@@ -122,11 +132,16 @@ pub fn warn_of_halt(
     plan.consequences.warn(format!(
         "a running stage is terminated; until its pod has ended, which may take up to {longest} s, the \
          operator does nothing for {}",
-        match cluster.skyhooks.items().len() {
-            1 => "its custom resource".to_owned(),
-            n => format!("any of the {n} custom resources"),
-        }
+        halted(cluster)
     ));
+}
+
+/// The custom resources for which the operator does nothing while a Job terminates.
+fn halted(cluster: &Cluster) -> String {
+    match cluster.skyhooks.items().len() {
+        1 => "its custom resource".to_owned(),
+        n => format!("any of the {n} custom resources"),
+    }
 }
 
 /// Whether the operator may act on a custom resource at all. A pause by this program does not count: it may
@@ -152,7 +167,7 @@ pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) 
         return Ok(());
     }
     let package_runs = cluster.package_runs_for(name);
-    let runs = |node: &&&Node| package_runs.of_skyhook_on(name, &node.name).any(|run| run.alive());
+    let runs = |node: &&&Node| package_runs.any_alive_on(name, &node.name);
     let running: Vec<&Node> = nodes.iter().filter(runs).copied().collect();
     if running.is_empty() {
         return Ok(());
@@ -216,8 +231,7 @@ pub fn stage_is_running(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStag
     let package_runs = cluster.package_runs_for(skyhook.name());
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
     nodes.any(|step| {
-        step.target.kind == Kind::Node
-            && package_runs.of_skyhook_on(skyhook.name(), &step.target.name).any(|run| run.alive())
+        step.target.kind == Kind::Node && package_runs.any_alive_on(skyhook.name(), &step.target.name)
     })
 }
 

@@ -463,7 +463,7 @@ impl ResumeEffects<'_> {
             return finding
                 .kubectl(
                     Grade::B0,
-                    "Wait until the pods of the older operator end",
+                    "Wait until the package pods of the older operator have ended",
                     ["get", "pods", "-A", "-l", &selector],
                 )
                 .caveat(format!("afterwards, run `kubectl skyhook {verb} {name}`"));

@@ -79,7 +79,7 @@ pub fn stands_still<'a>(
     let moves = |node: &'a Node| {
         let on = cluster.on_node(node, skyhook.name());
         let work = on.is_some_and(|on| on.operator_status() == Status::InProgress)
-            || package_runs.any_alive_on(skyhook, node);
+            || package_runs.any_alive_on(skyhook.name(), &node.name);
         let next = skyhook.status.node_priority.contains_key(&node.name)
             && model.predecessor_on(skyhook, node).is_none()
             && batch.passed_over.iter().all(|n| n.name != node.name);
