@@ -26,7 +26,7 @@ impl Process {
         Process::of(std::env::args_os().collect())
     }
 
-    /// A call of this process with other arguments.
+    /// A call with these arguments, and the environment and streams of this process.
     pub fn of(args: Vec<OsString>) -> Process {
         Process { args, variables: std::env::vars_os().collect(), output: None }
     }
@@ -46,8 +46,10 @@ impl Process {
         self.variable_os(name)?.into_string().ok().filter(|value| !value.is_empty())
     }
 
+    /// The value of an environment variable. Windows does not distinguish case in names.
     pub fn variable_os(&self, name: &str) -> Option<OsString> {
-        self.variables.get(OsStr::new(name)).cloned()
+        let is_same = |known: &OsStr| known == name || cfg!(windows) && known.eq_ignore_ascii_case(name);
+        self.variables.iter().find(|(known, _)| is_same(known)).map(|(_, value)| value.clone())
     }
 
     /// Whether standard input is a terminal.
@@ -55,12 +57,14 @@ impl Process {
         self.is_own() && io::stdin().is_terminal()
     }
 
+    /// Where the output goes.
     pub fn stdout(&self) -> Stream {
         self.output
             .as_ref()
             .map_or_else(|| Stream::Stdout(io::stdout()), |[out, _]| Stream::Memory(out.clone()))
     }
 
+    /// Where everything but the output goes.
     pub fn stderr(&self) -> Stream {
         self.output
             .as_ref()

@@ -423,7 +423,8 @@ pub fn gets_object(args: &[OsString], active: Option<ApiFlavor>) -> Option<Strin
             || word.starts_with("--namespace")
             || *word == "--all-namespaces"
     };
-    if kind == "pod" && !words.iter().any(has_namespace) {
+    let is_named = name.is_some() || words.get(2).is_some_and(|word| !word.starts_with('-'));
+    if kind == "pod" && !is_named && !words.iter().any(has_namespace) {
         words.push("-A");
     }
     Some(by_kubectl(&words))

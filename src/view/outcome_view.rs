@@ -331,7 +331,7 @@ fn title(package: &PackageDocument) -> String {
 }
 
 /// Describes the effects on nodes:
-/// `upgrade and reboot on 870 nodes, ALL AT ONCE: the budget (10) does not apply to upgrades`.
+/// `upgrade and reboot on 870 nodes (gpu-[1-870]), ALL AT ONCE: the budget (10) does not apply to upgrades`.
 fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     let runs = |stage: Stage| package.stages.iter().any(|s| *s == stage.to_string());
     let (verb, changes) = match package.change {
@@ -393,11 +393,16 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         (Some(at_once), _) => format!(", at most {at_once} at once"),
     };
     let set = |names: &[String]| NodeSet::of(names.iter().map(String::as_str)).limited(RUNS);
-    let pending = match package.pending.as_slice() {
+    let regardless = match package.regardless.as_slice() {
         [] => String::new(),
-        pending => format!("; also without this change on {}", set(pending)),
+        nodes => format!("; on {} without this change as well", set(nodes)),
     };
-    format!("{} on {} ({}){pace}{pending}", verbs.join(" and "), plural(nodes, "node"), set(&package.nodes))
+    format!(
+        "{} on {} ({}){pace}{regardless}",
+        verbs.join(" and "),
+        plural(nodes, "node"),
+        set(&package.nodes)
+    )
 }
 
 /// Rows for drains, the budget unless a change ignores it and starts `everywhere`, waiting custom resources, and the

@@ -12,6 +12,8 @@ const NODE: &str = "node-1";
 fn holders() -> Vec<(&'static str, Value)> {
     let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
     let tainted = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
+    let upgrading =
+        |state: &str| json!({"metadata": {"labels": {"nvidia.com/gpu-driver-upgrade-state": state}}});
     let by_hand = json!({"metadata": {"managedFields": [{"manager": "kubectl-cordon", "operation": "Update",
         "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]}});
     vec![
@@ -22,13 +24,15 @@ fn holders() -> Vec<(&'static str, Value)> {
         ("the cloud controller manager", tainted("node.cloudprovider.kubernetes.io/shutdown")),
         ("the cluster autoscaler", tainted("ToBeDeletedByClusterAutoscaler")),
         ("Karpenter", tainted("karpenter.sh/disrupted")),
+        ("a failed driver upgrade", upgrading("upgrade-failed")),
+        ("a driver upgrade", upgrading("drain-required")),
         ("someone using kubectl-cordon", by_hand),
     ]
 }
 
 fn mark(cluster: &TestCluster, mark: &Value) {
     let mut node = cluster.node(NODE);
-    for map in ["/metadata/annotations", "/metadata/managedFields", "/spec/taints"] {
+    for map in ["/metadata/annotations", "/metadata/labels", "/metadata/managedFields", "/spec/taints"] {
         let (Some(more), parent) = (mark.pointer(map), map.rsplit_once('/').expect("a parent path")) else {
             continue;
         };

@@ -33,6 +33,14 @@ fn custom_resources_that_are_not_in_the_input_are_not_deleted() {
 }
 
 #[test]
+fn captures_in_the_wrong_order_are_noticed() {
+    let [right, wrong] = [("complete", "in-progress"), ("in-progress", "complete")]
+        .map(|(old, new)| diff(old, new, ""))
+        .map(|output| output.stderr.contains("warning: OLD was captured after NEW"));
+    assert_eq!((right, wrong), (false, true));
+}
+
+#[test]
 fn the_document_names_nodes_and_values() {
     let output = diff("in-progress", "apply-erroring", "-o json");
     output.expect_code(2);

@@ -313,6 +313,9 @@ fn terminating_namespace_of_the_operator_is_the_first_cause() {
     let first = ran.stdout.lines().find(|line| line.contains("SKY"));
     assert!(first.is_some_and(|line| line.starts_with("error SKY501")), "{}", ran.stdout);
     ran.expect_stdout("namespace nodewright is Terminating");
+    ran.expect_stdout(
+        "note: not terminated yet: pod/nodewright/tuning-driver-1-0-0-config-gpu-1-0a1b2c3d on gpu-1",
+    );
 }
 
 /// Keys of a custom resource that exists are no leftovers.

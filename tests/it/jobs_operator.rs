@@ -49,6 +49,24 @@ fn kept_job() -> Value {
     kept
 }
 
+/// Kubernetes removes its own finalizer from a pod that has ended, so only the finalizers of others are to be repaired.
+#[test]
+fn a_pod_that_hangs_on_a_dead_node_is_force_deleted() {
+    let hanging = |finalizer: &str| {
+        let mut pod = NODEWRIGHT.pod("gpu-1-x", &job("apply"), "Running", &["driver-apply running"]);
+        pod["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z".into();
+        pod["metadata"]["finalizers"] = json!([finalizer]);
+        let mut items = at("apply in_progress", driver());
+        items.extend([NODEWRIGHT.job(&job("apply"), json!({"active": 1})), pod]);
+        over(&items, "diagnose stuck --rule SKY211").stdout
+    };
+    for (finalizer, deleted) in [("batch.kubernetes.io/job-tracking", true), ("example.com/audit", false)] {
+        let page = hanging(finalizer);
+        assert!(page.contains("SKY211"), "{page}");
+        assert_eq!(page.contains("Force-delete the pod"), deleted, "{page}");
+    }
+}
+
 #[test]
 fn a_job_deleted_by_hand_stops_its_own_stage_only() {
     let mut items = at("apply in_progress", driver());

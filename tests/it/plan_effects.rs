@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, PackageRun, SKYHOOK};
 use crate::support::run::{RunOutput, run};
 use crate::support::test_cluster::TestCluster;
 
@@ -279,4 +279,35 @@ fn failures_that_repeat_and_uninstalls_that_end_are_named() {
         )]
     );
     assert_eq!(warnings("agent|1.0.0 config complete", "reset gpu"), Vec::<Value>::new());
+}
+
+/// A pod on a node without a kubelet does not end within its grace period.
+#[test]
+fn a_stage_on_a_node_that_is_away_does_not_end() {
+    let warning = |ready: &str| {
+        let mut fake = fleet(
+            NODEWRIGHT,
+            &json!({}),
+            &["driver|2.0.0 post-interrupt complete", "agent|1.0.0 apply in_progress"],
+        );
+        let place =
+            PackageRun { node: "gpu-1", package: "agent", job: Some("apply-1"), ..PackageRun::default() };
+        let mut node = NODEWRIGHT.node(
+            "gpu-1",
+            "in_progress",
+            &["driver|2.0.0 post-interrupt complete", "agent|1.0.0 apply in_progress"],
+        );
+        node["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
+        fake = fake.with(node).with(NODEWRIGHT.job(&place, json!({"active": 1})));
+        fake = fake.with(NODEWRIGHT.pod("apply-1-x", &place, "Running", &["agent-apply running"]));
+        preview(fake, "reset gpu --node gpu-1").stdout
+    };
+    let away = "the pods of running stages on gpu-1 end only once the kubelet there reports again or they are force-deleted";
+    assert!(warning("Unknown").contains(away), "{}", warning("Unknown"));
+    assert!(!warning("True").contains(away), "{}", warning("True"));
+    assert!(
+        warning("True").contains("until its pod has ended, which may take up to 30 s"),
+        "{}",
+        warning("True")
+    );
 }

@@ -101,6 +101,16 @@ fn rollback_to_v015_names_uninstall_settings() {
     output.expect_stdout("nodewright.nvidia.com/v1alpha1 is the active API, which v0.15 does not know");
 }
 
+/// The operator is at v0.20.0.
+#[test]
+fn a_downgrade_is_called_so() {
+    for (version, warns) in [("v0.18", true), ("v0.19", true), ("v0.20", false)] {
+        let output = run(&format!("diagnose check --for {version} --from -")).stdin(MIGRATED).output();
+        let warning = format!("warning: operator v0.20.0 is newer: {version} would be a downgrade");
+        assert_eq!(output.stdout.contains(&warning), warns, "{}", output.transcript());
+    }
+}
+
 #[test]
 fn only_known_versions_are_accepted() {
     run("diagnose check --for v0.99").output().expect_code(64);
@@ -112,7 +122,7 @@ fn unfinished_rollouts_are_found_before_the_migration() {
     let parts = ["complete", "apply-erroring", "nodewright-apply-erroring"].map(|capture| {
         let captured = clusters::named(capture);
         let output = run(&format!("diagnose check --for v0.18 --from {}", captured.path())).output();
-        let (_, part) = output.stdout.split_once("before v0.18").expect("a part");
+        let (_, part) = output.stdout.split_once("migration to NodeWright").expect("a part");
         format!("{capture}{part}[exit status: {:?}]\n", output.code)
     });
     insta::assert_snapshot!(parts.join("\n"));

@@ -305,6 +305,9 @@ fn invalid_flag_combinations_are_refused() {
     ] {
         assert_eq!(wait(&fake, words).code, Some(code), "{words}");
     }
+    let ran = run("rollout status gpu --from tests/clusters/complete").output();
+    let error = "error: a wait requires a cluster; --from is not supported\nhint: kubectl skyhook status gpu --from PATH\n";
+    assert_eq!(ran.parts(), ("", error, Some(64)));
 }
 
 /// The operator does nothing on a node that is no longer selected, so a failure there does not block the uninstall.

@@ -156,7 +156,9 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
     let readiness_from = checks.len();
     match args.ready_for.as_deref() {
         Some("v0.15") => checks.extend(ready::rollback_checks(&cluster)),
-        Some("v0.18" | "v0.19" | "v0.20") => checks.push(ready::unfinished(&cluster)),
+        Some(version @ ("v0.18" | "v0.19" | "v0.20")) => {
+            checks.extend(ready::migration_checks(&cluster, version))
+        }
         Some(_) => {
             checks.extend(ready::checks(&cluster));
             questions = ready::questions(&cluster);
@@ -367,7 +369,7 @@ impl CheckReport {
         let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
         let graded = counted(of(CheckResult::Error), warnings);
         let mut parts = Vec::new();
-        if not_checked > 0 && self.verdict == CheckVerdict::Failed {
+        if not_checked > 0 && (self.verdict == CheckVerdict::Failed || self.ready_for.is_some()) {
             parts.push(format!("{} not run", plural(not_checked, "check")));
         }
         match of(CheckResult::Muted) {
@@ -379,27 +381,32 @@ impl CheckReport {
             open => parts.push(plural(open, "open question")),
         }
         let mut text = Text::new();
+        let unchecked = format!("{} could not run", plural(not_checked, "check"));
         let verdict = match (self.verdict, &self.ready_for) {
-            (CheckVerdict::Failed, Some((version, from)))
-                if self.checks[*from..].iter().any(|check| check.outcome == CheckResult::Error) =>
-            {
-                text::error(format!("Not ready for {version}"))
-            }
-            (CheckVerdict::Failed, Some((version, _))) => {
-                text::error(format!("Nothing found against {version}, but the installation has problems"))
+            (verdict, Some((version, from))) => {
+                let any = |outcome| self.checks[*from..].iter().any(|check| check.outcome == outcome);
+                match verdict {
+                    _ if any(CheckResult::Error) => text::error(format!("Not ready for {version}")),
+                    _ if any(CheckResult::Warning) => {
+                        text::warning(format!("Possible problems with {version}"))
+                    }
+                    _ if any(CheckResult::NotChecked) => {
+                        text::warning(format!("Not known whether ready for {version}"))
+                    }
+                    CheckVerdict::Failed => text::error(format!(
+                        "Nothing found against {version}, but the installation has problems"
+                    )),
+                    CheckVerdict::NotFullyChecked => {
+                        text::warning(format!("Nothing found against {version}, but {unchecked}"))
+                    }
+                    CheckVerdict::Healthy => text::good(format!("Ready for {version}")),
+                }
             }
             (CheckVerdict::Failed, None) => text::error("The installation has problems"),
             (CheckVerdict::Healthy, None) => text::good("The installation is healthy"),
-            (CheckVerdict::Healthy, Some((version, _))) => text::good(format!("Ready for {version}")),
-            (CheckVerdict::NotFullyChecked, target) => {
-                let what = format!("{} could not run", plural(not_checked, "check"));
+            (CheckVerdict::NotFullyChecked, None) => {
                 let whole = not_checked == self.checks.len();
-                let verdict = text::warning(match target {
-                    Some((version, _)) if !whole && warnings == 0 => {
-                        format!("Nothing found against {version}, but {what}")
-                    }
-                    _ => incomplete(&what, whole, &graded, warnings),
-                });
+                let verdict = text::warning(incomplete(&unchecked, whole, &graded, warnings));
                 let rest = if parts.is_empty() { String::new() } else { format!("; {}", list(&parts)) };
                 text.line(verdict + rest);
                 return text;

@@ -201,7 +201,7 @@ fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Conse
     }
     if !running.is_empty() {
         let running = NodeSet::of(&running).limited(SHOWN);
-        consequences.notes.push(format!("stages that are running on {running} run to completion"));
+        consequences.notes.push(format!("stages that are running on {running} are not stopped"));
     }
     if !draining.is_empty() {
         let draining = NodeSet::of(&draining).limited(SHOWN);

@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{self, ChildStderr, Command, Stdio};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 
 use kubectl_skyhook::cli;
-use kubectl_skyhook::error::Exit;
 use kubectl_skyhook::program::Process;
 use regex::Regex;
 
@@ -196,7 +196,7 @@ impl Run {
         let process = Process::within(words.map(OsStr::to_owned).collect(), variables.collect());
         let called = process.clone();
         let call = thread::Builder::new().stack_size(8 << 20).spawn(move || cli::main(&called));
-        let exit = call.expect("a thread").join().unwrap_or(Exit::Failed);
+        let exit = call.expect("a thread").join().unwrap_or_else(|panic| resume_unwind(panic));
         let [stdout, stderr] = process.written().map(|bytes| String::from_utf8(bytes).expect("text"));
         RunOutput { command_line: self.command_line, stdout, stderr, code: Some(exit.code().into()) }
     }

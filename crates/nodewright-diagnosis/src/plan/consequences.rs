@@ -241,7 +241,7 @@ mod tests {
                 from: None,
                 to: None,
                 nodes: vec!["node-1".to_owned()],
-                pending: Vec::new(),
+                regardless: Vec::new(),
                 stages: vec!["config".to_owned()],
                 interrupt: None,
                 at_once: None,

@@ -156,10 +156,11 @@ impl Plan {
         }
         if hidden {
             unread.extend([Source::Pods, Source::Jobs]);
-        } else {
-            add_pending(&work, &mut consequences.effects);
         }
         self.add_stopped_interrupts(before, &after, &mut work);
+        if !hidden {
+            add_unaffected(&work, &mut consequences.effects);
+        }
         self.add_numbers(cluster, &work, consequences);
         add_hindrances(before, &after, &edited, &work, consequences);
         let reruns = work.iter().any(|((skyhook, node), packages)| {
@@ -707,18 +708,18 @@ fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
     })
 }
 
-/// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.
 /// Adds on which of the shown nodes the work is not started by the plan.
-fn add_pending(work: &StartedWork<'_>, effects: &mut [PackageDocument]) {
+fn add_unaffected(work: &StartedWork<'_>, effects: &mut [PackageDocument]) {
     for effect in effects.iter_mut().filter(|effect| effect.change != PackageChange::Finish) {
         let starts = |node: &str| {
             let here = work.get(&(effect.skyhook.as_str(), node));
             here.is_some_and(|packages| packages.keys().any(|(package, _)| *package == effect.package))
         };
-        effect.pending = effect.nodes.iter().filter(|node| !starts(node)).cloned().collect();
+        effect.regardless = effect.nodes.iter().filter(|node| !starts(node)).cloned().collect();
     }
 }
 
+/// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.
 fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut Consequences) {
     let key = after.flavor().key("ignore");
     let ignores = plan.steps().filter(|step| match &step.change {

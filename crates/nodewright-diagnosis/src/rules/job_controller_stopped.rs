@@ -1,6 +1,7 @@
 use jiff::Timestamp;
 
 use super::{Finding, Findings, Grade, Subject};
+use crate::cluster::pod::JOB_TRACKING;
 use crate::cluster::{Cluster, Job, PackageRun, Pod};
 
 rule! {
@@ -33,8 +34,6 @@ rule! {
         blocks Install Uninstall, retried true
 }
 
-/// Finalizer with which the Job controller keeps an ended pod until it has counted it.
-pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// Seconds within which the Job controller reacts.
 const PROMPT: i64 = 60;
 
@@ -45,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let unfinished = package_run.job.is_some_and(|job| job.finished().is_none());
         let mut pods = package_run.pods.iter().copied();
         let kept = pods.find(|pod| {
-            let tracked = pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING);
+            let tracked = pod.metadata.finalizers.iter().any(|finalizer| finalizer == JOB_TRACKING);
             tracked && pod.ended() && (unfinished || pod.metadata.deleting()) && late(ended_at(pod))
         });
         if let Some(pod) = kept {
@@ -59,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.since(ended).evidence(pod, "status.phase", &pod.status.phase).evidence(
                 pod,
                 "finalizer",
-                TRACKING,
+                JOB_TRACKING,
             );
             if let Some(job) = package_run.job {
                 finding.evidence(package_run, "status.active", job.status.active);

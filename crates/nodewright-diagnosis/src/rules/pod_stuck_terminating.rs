@@ -1,6 +1,5 @@
 use jiff::SignedDuration;
 
-use super::job_controller_stopped::TRACKING;
 use super::{Blocks, Findings, Grade, Subject};
 use crate::cluster::{Certainty, Cluster, PackageRun, Pod};
 
@@ -109,7 +108,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let causes: &[&str] = if deleted { &["SKY409", "SKY501"] } else { &["SKY409"] };
         finding.effect_of(causes).finalizers(&reference, &pod.metadata);
         // Kubernetes removes its own finalizer once the pod has ended, and a forced deletion ends it.
-        if pod.metadata.finalizers.iter().any(|finalizer| finalizer != TRACKING) {
+        if pod.is_held() {
             finding
                 .describe_pod("See who set the finalizers of the pod, and repair that", pod)
                 .caveat("a forced deletion does not remove finalizers");

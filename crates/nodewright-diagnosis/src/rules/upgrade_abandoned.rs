@@ -67,8 +67,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The records of unfinished upgrades that the operator abandons with this spec, by node. It removes the pods that run
-/// them.
+/// The records of unfinished upgrades that the operator abandons with this spec, by node. The operator
+/// removes pods that still run such an upgrade.
 pub fn abandoned<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,

@@ -245,7 +245,7 @@ impl KeptLogs {
         failed.map_or(Ok(None), Err)
     }
 
-    /// Whether the index of the capture contains the log, read or not.
+    /// Whether the index of the capture lists the log, also if it could not be read.
     pub fn lists(&self, piece: &ContainerLog) -> bool {
         self.entries.iter().any(|log| log.matches(piece))
     }

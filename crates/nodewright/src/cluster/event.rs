@@ -130,7 +130,9 @@ impl EventIndex {
             };
             let works = matches!(event.kind.as_str(), "Pod" | "Job") && is_of_operator(&event.key.0);
             let object = if works { names.in_text(&event.name) } else { Vec::new() };
-            let of_object = object.into_iter().filter(|name| event.name.starts_with(*name));
+            let own_names = object.into_iter().filter(|name| event.name.starts_with(*name));
+            // A name may begin with another: `gpu-tune` with `gpu`.
+            let of_object = own_names.max_by_key(|name| name.len());
             for name in own.into_iter().chain(mentioned).chain(of_object) {
                 let by_mention = index.by_mention.entry(name.to_owned()).or_default();
                 if by_mention.last() != Some(&at) {

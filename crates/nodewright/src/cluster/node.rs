@@ -671,6 +671,11 @@ impl Node {
         Some(conditions.iter().filter(|c| c.kind == READY).any(|c| c.is_true()))
     }
 
+    /// Whether the kubelet has stopped reporting: the node controller then sets the Ready condition to Unknown.
+    pub fn is_silent(&self) -> bool {
+        self.conditions().iter().any(|condition| condition.kind == READY && condition.status == "Unknown")
+    }
+
     /// The conditions; empty if they were not read.
     pub fn conditions(&self) -> &[NodeCondition] {
         self.body().map_or(&[], |body| &body.conditions)

@@ -115,12 +115,11 @@ impl fmt::Display for PackageRun<'_> {
 impl<'a> PackageRun<'a> {
     /// The run, if the Job or a pod of it has this name; for a pod, with this pod only.
     pub fn of_object(&self, name: &str) -> Option<PackageRun<'a>> {
-        let mut run = self.clone();
-        if run.job.is_none_or(|job| job.metadata.name != name) {
-            run.pods.retain(|pod| pod.name() == name);
-            return (!run.pods.is_empty()).then_some(run);
+        if self.job.is_some_and(|job| job.metadata.name == name) {
+            return Some(self.clone());
         }
-        Some(run)
+        let pod = *self.pods.iter().find(|pod| pod.name() == name)?;
+        Some(PackageRun { pods: vec![pod], ..self.clone() })
     }
 
     /// Reference in messages: `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`.

@@ -9,6 +9,9 @@ use serde::Deserialize;
 use super::{Cluster, owners};
 use crate::api::{Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata, quantity};
 
+/// The finalizer with which the Job controller keeps an ended pod until it has counted it.
+pub const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
@@ -195,6 +198,12 @@ impl Pod {
     }
 
     /// The namespace; empty if unset.
+    /// Whether another program than Kubernetes itself keeps the deleted pod, by a finalizer.
+    pub fn is_held(&self) -> bool {
+        let mut finalizers = self.metadata.finalizers.iter();
+        self.metadata.deleting() && finalizers.any(|finalizer| finalizer != JOB_TRACKING)
+    }
+
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }

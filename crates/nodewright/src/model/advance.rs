@@ -356,8 +356,10 @@ impl<'a> Advance<'a> {
         let resource = &self.model.resources[number];
         let place = At::new(&self.model, resource, at as usize);
         let pods = drain::pods(&place);
-        let held = drain::remaining(&place).into_iter().find(|pod| !pod.metadata.finalizers.is_empty());
-        if let (Some(pod), Some(1..)) = (held, pods) {
+        // Without a refusal, older operators do not wait for the end of the evicted pods.
+        let waits = !self.model.operator.before(0, 19);
+        let held = drain::remaining(&place).into_iter().find(|pod| pod.is_held());
+        if let (Some(pod), Some(1..), true) = (held, pods, waits) {
             self.untimed.get_or_insert(Untimed::Finalizer { node: &place.node.name, pod: pod.name() });
         }
         let drain = match pods {

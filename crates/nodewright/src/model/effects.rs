@@ -462,9 +462,9 @@ pub struct PackageDocument {
     pub to: Option<String>,
     /// Nodes on which stages run, in the order in which they start.
     pub nodes: Vec<String>,
-    /// Of these nodes, those on which the package runs without the change as well; absent if there are none.
+    /// Of these nodes, those on which the package runs regardless of the change; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pending: Vec<String>,
+    pub regardless: Vec<String>,
     /// Stages that run, in this order.
     pub stages: Vec<String>,
     /// The type of the package's interrupt, such as `reboot`; absent if the nodes are not interrupted.
@@ -564,7 +564,7 @@ impl Effects<'_> {
                 from,
                 to,
                 nodes: names(&package.nodes),
-                pending: Vec::new(),
+                regardless: Vec::new(),
                 stages: package.stages.iter().map(ToString::to_string).collect(),
                 interrupt: package.interrupt.map(str::to_owned),
                 at_once: package.at_once,

@@ -259,7 +259,7 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
     let unchecked = report.not_checked.iter();
     let unchecked: Vec<&NotChecked> = unchecked.filter(|n| stops(n.rule, n.rule.blocks)).collect();
     unread(cluster, expected, &unchecked)
-        .unwrap_or_else(|| expected.good("no finding about them or their nodes says so"))
+        .unwrap_or_else(|| expected.good("no finding about them or their nodes stops it"))
 }
 
 /// The result of a check whose rules could not be evaluated; `None` if all could.

@@ -13,6 +13,9 @@ use crate::lint::schema::{legacy_keys, newer_fields};
 use crate::plan::{Kind, Permission, Plan};
 use crate::view::{NodeSet, list, plural, shell_words, some_of};
 
+/// The area of the checks that concern the migration of the custom resources.
+const MIGRATION: &str = "migration to NodeWright";
+
 /// Maximum number of names in a message.
 const LISTED: usize = 5;
 
@@ -28,6 +31,20 @@ pub fn checks(cluster: &Cluster) -> Vec<Check> {
         node_keys(cluster),
         pods(cluster),
     ]
+}
+
+/// The checks before an upgrade to an operator that migrates the custom resources: `v0.18`, `v0.19` or `v0.20`.
+pub fn migration_checks(cluster: &Cluster, version: &str) -> Vec<Check> {
+    let minor: u64 = version.strip_prefix("v0.").and_then(|minor| minor.parse().ok()).unwrap_or_default();
+    let expected = Expectation(MIGRATION, "the operator is not newer");
+    let age = match &cluster.active_api.operator_version {
+        None => expected.not_checked("the version of the operator is unknown"),
+        Some(running) if running.at_least(0, minor + 1) => {
+            expected.warning(format!("operator {running} is newer: {version} would be a downgrade"))
+        }
+        Some(running) => expected.good(format!("operator {running}")),
+    };
+    vec![age, unfinished(cluster)]
 }
 
 /// The questions about objects that are not read.
@@ -61,8 +78,8 @@ fn old() -> ApiFlavor {
 }
 
 /// Rollouts that would stop the operators from v0.18 to v0.20, which migrate the custom resources.
-pub fn unfinished(cluster: &Cluster) -> Check {
-    let expected = Expectation("before v0.18", "no rollout of the older API is unfinished");
+fn unfinished(cluster: &Cluster) -> Check {
+    let expected = Expectation(MIGRATION, "no rollout of the older API is unfinished");
     let migrated = cluster.flavor() != old();
     let holding = cluster.migration().holding().chain(cluster.migration().would_hold());
     let names: Vec<String> = holding.map(|skyhook| skyhook.name().to_owned()).collect();

@@ -45,7 +45,7 @@ pub enum LogSource<'a> {
 }
 
 impl LogSource<'_> {
-    /// Whether this is a capture in which the log was not to be stored.
+    /// Whether this is a capture whose index does not list the log.
     fn leaves_out(&self, piece: &ContainerLog) -> bool {
         matches!(self, LogSource::Capture { logs, .. } if !logs.lists(piece))
     }
@@ -81,9 +81,7 @@ pub async fn run(ctx: &mut Ctx, origin: &LogSource<'_>, args: &Args, choices: &[
     let left_out: usize = fetched.iter().map(|fetched| fetched.left_out).sum();
     if left_out > 0 {
         let logs = plural(left_out, "log");
-        ctx.note(format!(
-            "not in the capture: {logs} of completed stages; `collect` keeps those that fail or run"
-        ));
+        ctx.note(format!("not in the capture: {logs}; `collect` keeps those of stages that fail or run"));
     }
     for (what, error) in &failed {
         warn_unreadable(ctx, what, error);

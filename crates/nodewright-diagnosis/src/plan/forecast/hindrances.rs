@@ -54,7 +54,7 @@ pub(super) fn add_hindrances(
                 consequences.warn(stays_failed(skyhook, &package, &nodes));
             }
         }
-        add_unfinished(cluster, after, edited, work, name, consequences);
+        add_unfinished(baseline, after, edited, work, name, consequences);
         let ignored: Vec<&str> =
             nodes.iter().filter(|node| node.ignored(after.flavor())).map(|node| &*node.name).collect();
         if let Some(first) = ignored.first() {
@@ -96,13 +96,14 @@ pub(super) fn add_hindrances(
 
 /// Warns of failures that a plan only repeats, and of unfinished uninstalls whose record it removes.
 fn add_unfinished(
-    cluster: &Cluster,
+    baseline: &Baseline<'_>,
     after: &Cluster,
     edited: &Edited<'_>,
     work: &StartedWork<'_>,
     name: &str,
     consequences: &mut Consequences,
 ) {
+    let cluster = baseline.cluster;
     let mut failed: BTreeMap<(&str, &Stage), Vec<&str>> = BTreeMap::new();
     let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for &(_, node) in edited.records.iter().filter(|(skyhook, _)| *skyhook == name) {
@@ -113,14 +114,15 @@ fn add_unfinished(
         for entry in before.entries().iter().filter(|entry| entry.state != State::Complete) {
             let (package, version) = entry.identity();
             let in_spec = after.skyhook(name).and_then(|skyhook| skyhook.package(package));
-            let runs = work.get(&(name, node)).is_some_and(|work| work.contains_key(&(package, false)));
+            let uninstalls = entry.stage.is_uninstall();
+            let runs = work.get(&(name, node)).is_some_and(|work| work.contains_key(&(package, uninstalls)));
             let is_kept = now.is_some_and(|now| now.entry(&entry.key).is_some());
-            if entry.stage.is_uninstall() && !is_kept {
+            let mut here = baseline.package_runs().of_skyhook_on(name, node);
+            let fails = entry.state == State::Erroring
+                || here.any(|run| run.is_of_version(entry) && run.trouble().is_some());
+            if uninstalls && !is_kept && !runs {
                 lost.entry(package).or_default().push(node);
-            } else if entry.state == State::Erroring
-                && runs
-                && in_spec.is_some_and(|package| package.version == version)
-            {
+            } else if fails && runs && in_spec.is_some_and(|package| package.version == version) {
                 failed.entry((package, &entry.stage)).or_default().push(node);
             }
         }
@@ -130,7 +132,7 @@ fn add_unfinished(
         let effects = consequences.effects.iter_mut().filter(|effect| effect.skyhook == name);
         effects.for_each(|effect| effect.estimate = None);
         let rollouts = consequences.rollouts.iter_mut().filter(|rollout| rollout.skyhook == name);
-        rollouts.for_each(|rollout| rollout.estimate = None);
+        rollouts.for_each(|rollout| (rollout.estimate, rollout.uncertainty) = (None, None));
     }
     for ((package, stage), nodes) in failed {
         consequences.warn(format!(

@@ -114,13 +114,14 @@ pub fn warn_of_halt(
     let at_work = nodes.iter().flat_map(|n| package_runs.of_skyhook_on(skyhook.name(), &n.name));
     let at_work = at_work.filter(|run| !run.bare() && run.alive());
     let at_work = at_work.filter(|run| package.is_none_or(|p| run.package == p));
-    let (away, at_work): (Vec<_>, Vec<_>) =
-        at_work.partition(|run| cluster.node(run.node).is_some_and(|node| node.ready() == Some(false)));
-    if !away.is_empty() && acts(cluster, skyhook) {
-        let away = NodeSet::of(away.iter().map(|run| run.node)).limited(SHOWN);
+    let at_work = at_work.filter(|run| run.pods.iter().any(|pod| !pod.ended()));
+    let (silent, at_work): (Vec<_>, Vec<_>) =
+        at_work.partition(|run| cluster.node(run.node).is_some_and(Node::is_silent));
+    if !silent.is_empty() && acts(cluster, skyhook) {
+        let silent = NodeSet::of(silent.iter().map(|run| run.node)).limited(SHOWN);
         plan.consequences.warn(format!(
-            "the pod of a running stage ends only once {away} is ready again or its pods are force-deleted; until then, the \
-             operator does nothing for {}",
+            "the pods of running stages on {silent} end only once the kubelet there reports again or they are force-deleted; \
+             until then, the operator does nothing for {}",
             halted(cluster)
         ));
     }
