@@ -353,10 +353,7 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
         _ => return None,
     };
     let [typed, accepted] = [shell_words(typed), by_kubectl(&words)];
-    let on_node = match verb {
-        "exec" => "; on a node: kubectl debug node/NODE -it --image=IMAGE",
-        _ => "",
-    };
+    let on_node = if verb == "exec" { "; on a node: kubectl debug node/NODE -it --image=IMAGE" } else { "" };
     Some(format!("`{typed}` is a kubectl command: {accepted}{on_node}"))
 }
 

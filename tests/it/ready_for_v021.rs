@@ -104,11 +104,12 @@ fn rollback_to_v015_names_uninstall_settings() {
 /// The operator is at v0.20.0.
 #[test]
 fn a_downgrade_is_called_so() {
-    for (version, warns) in [("v0.18", true), ("v0.19", true), ("v0.20", false)] {
+    let tops = ["v0.18", "v0.19", "v0.20"].map(|version| {
         let output = run(&format!("diagnose check --for {version} --from -")).stdin(MIGRATED).output();
-        let warning = format!("warning: operator v0.20.0 is newer: {version} would be a downgrade");
-        assert_eq!(output.stdout.contains(&warning), warns, "{}", output.transcript());
-    }
+        let top = output.stdout.lines().take(4).collect::<Vec<_>>().join("\n");
+        format!("{version}: {top}\n")
+    });
+    insta::assert_snapshot!(tops.concat());
 }
 
 #[test]

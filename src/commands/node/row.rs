@@ -398,7 +398,7 @@ fn package<'a>(
     })
 }
 
-/// The operator's status, with the label of its severity, and the state where something is left to do despite it.
+/// The operator's status; if it is `complete` but the custom resource is not complete on the node, also its state.
 pub fn status_text(row: &NodeRow) -> Line {
     let state = row.progress.as_ref().map(|progress| progress.state);
     match state.filter(|state| *state != ProgressState::Complete) {

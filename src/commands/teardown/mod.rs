@@ -51,7 +51,8 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration)]
     timeout: Duration,
 
-    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, which give up a stage only after its last attempt]
+    /// How long to tolerate retried failures [default: 2m; 0 with operators from v0.18, which give up a stage
+    /// only after its last attempt]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tolerate: Option<Duration>,
 

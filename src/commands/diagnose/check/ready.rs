@@ -35,7 +35,8 @@ pub fn checks(cluster: &Cluster) -> Vec<Check> {
 
 /// The checks before an upgrade to an operator that migrates the custom resources: `v0.18`, `v0.19` or `v0.20`.
 pub fn migration_checks(cluster: &Cluster, version: &str) -> Vec<Check> {
-    let minor: u64 = version.strip_prefix("v0.").and_then(|minor| minor.parse().ok()).unwrap_or_default();
+    let minor: Option<u64> = version.strip_prefix("v0.").and_then(|minor| minor.parse().ok());
+    let minor = minor.expect("clap accepts only these versions");
     let expected = Expectation(MIGRATION, "the operator is not newer");
     let age = match &cluster.active_api.operator_version {
         None => expected.not_checked("the version of the operator is unknown"),
