@@ -12,26 +12,27 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::ApiFlavor;
-use crate::apply::{ApplyEvent, StepResult};
+use crate::apply::{ApplyEvent, StepResult, precondition};
 use crate::args::global::Global;
 use crate::bounded::{self, MOST_PLAN};
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::ReadOutcome;
 use crate::cluster::live::logs::tail;
 use crate::cluster::live::{self, CollectRequest, Collected};
-use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Read, Source, Unread};
+use crate::cluster::{ActiveApi, Clock, Cluster, NamedNodes, NodeFields, Read, Source, Unread};
 use crate::connect::{self, Connected, Environment, HttpTrace, ServerClock};
 use crate::dump;
 use crate::error::{Error, Result, plain_reason};
 use crate::model::Model;
-use crate::plan::{Plan, ReadSpec};
+use crate::plan::{Plan, ReadSpec, Refusal};
 use crate::program::Process;
 use crate::screen::{self, OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
-use crate::view::{CLOCK_SKEW, Upstream, View, human, plural, text};
+use crate::view::{CLOCK_SKEW, Joined, Upstream, View, human, plural, text};
 
 pub use execute::CommandOptions;
 pub use origin::Here;
@@ -214,6 +215,7 @@ impl Ctx {
         let named = self.named_nodes.clone();
         let cluster = self.load_inner(needs, leftovers).await?;
         self.unread = check_required(&cluster, needs, required)?;
+        self.refuse_other_api(&cluster, leftovers)?;
         self.planned_from = PlannedFrom {
             needs: needs.to_vec(),
             required: required.to_vec(),
@@ -222,6 +224,26 @@ impl Ctx {
             specs: ReadSpec::all(&cluster),
         };
         Ok(cluster)
+    }
+
+    /// Refuses a change of the API of `--api` if the operator is known to act on the other one: its effects could not be
+    /// predicted. Commands for leftovers and for recorded plans may change both.
+    fn refuse_other_api(&self, cluster: &Cluster, leftovers: bool) -> Result<()> {
+        let api = &cluster.active_api;
+        let tidies = leftovers && self.verb != "reset" || matches!(self.verb, "finalizer strip" | "teardown");
+        let Some(asked) = self.global.reading.api.filter(|_| !tidies && !cluster.operator().is_down()) else {
+            return Ok(());
+        };
+        let mut others = api.versions().filter(|version| ActiveApi::of_version(version) != asked);
+        let acts = api.versions().any(|version| ActiveApi::of_version(version) == asked);
+        match others.next().filter(|_| !acts) {
+            Some(version) => {
+                let (version, asked, other) = (version.to_string(), asked.kind(), asked.other().kind());
+                let (asked, other) = (asked.to_owned(), other.to_owned());
+                Err(Refusal::OtherApi { version, asked, other }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     async fn load_inner(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {
@@ -268,7 +290,7 @@ impl Ctx {
         let given = &self.global.connection.namespace;
         cluster.namespace_flag.clone_from(given);
         if !cluster.from_files {
-            crate::apply::precondition::look(&mut cluster);
+            precondition::look(&mut cluster);
         }
         self.refused |= unread(&cluster, needs).any(|(_, reason)| reason.is_forbidden());
         if self.global.reading.verbose.talks() {
@@ -335,9 +357,8 @@ impl Ctx {
             captured.add(view, &self.global.output.format);
             return Ok(());
         }
-        match self.screen.show(view, &self.global.output)? {
-            Shown::Whole | Shown::ReaderGone => Ok(()),
-        }
+        let _ = self.screen.show(view, &self.global.output)?;
+        Ok(())
     }
 
     /// Whether stdout is a terminal.
@@ -352,9 +373,8 @@ impl Ctx {
 
     /// Prints text with its own format on stdout, such as a script, regardless of `-o`.
     pub fn print(&mut self, text: &str) -> Result<()> {
-        match self.screen.print(text)? {
-            Shown::Whole | Shown::ReaderGone => Ok(()),
-        }
+        let _ = self.screen.print(text)?;
+        Ok(())
     }
 
     /// Prints binary data on stdout.
@@ -367,9 +387,8 @@ impl Ctx {
             let reason = "standard output is a terminal; redirect it, or specify a file with -o";
             return Err(Error::usage(reason));
         }
-        match self.screen.log(&text::Line::default(), bytes)? {
-            Shown::Whole | Shown::ReaderGone => Ok(()),
-        }
+        let _ = self.screen.log(&text::Line::default(), bytes)?;
+        Ok(())
     }
 
     /// Prints a notice on stderr.
@@ -493,20 +512,20 @@ impl Ctx {
 }
 
 /// How far the server's clock is ahead, if the difference is more than the usual clock skew.
-fn server_ahead(clock: &ServerClock, local: jiff::Timestamp) -> Option<jiff::SignedDuration> {
+fn server_ahead(clock: &ServerClock, local: Timestamp) -> Option<jiff::SignedDuration> {
     clock.ahead_of(local).filter(|ahead| ahead.abs() > CLOCK_SKEW)
 }
 
 /// The API server's time if its clock differs from this machine's, otherwise the local time.
-fn time_of(clock: &ServerClock) -> jiff::Timestamp {
+fn time_of(clock: &ServerClock) -> Timestamp {
     let local = now();
     let ahead = server_ahead(clock, local).unwrap_or_default();
     local.saturating_add(ahead).unwrap_or(local)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one clock")]
-pub fn now() -> jiff::Timestamp {
-    jiff::Timestamp::now()
+pub fn now() -> Timestamp {
+    Timestamp::now()
 }
 
 impl Ctx {
@@ -525,7 +544,7 @@ impl Ctx {
         let api = self.global.reading.api;
         let connected = self.connected().await?;
         let request = CollectRequest {
-            see_holders: crate::apply::precondition::look,
+            see_holders: precondition::look,
             api,
             namespace: connected.namespace.clone(),
             ..request
@@ -535,8 +554,8 @@ impl Ctx {
         self.pass_on_warnings();
         let collected = collected?;
         let index = &collected.index;
-        let sources = index.sources.iter().map(|source| source.outcome);
-        let mut outcomes = sources.chain(index.logs.iter().map(|log| log.outcome));
+        let mut outcomes =
+            index.sources.iter().map(|source| source.outcome).chain(index.logs.iter().map(|log| log.outcome));
         self.refused |= outcomes.any(|outcome| outcome == ReadOutcome::Refused);
         Ok(collected)
     }
@@ -605,8 +624,7 @@ pub fn one_line(unread: &[(Source, Unread)]) -> String {
         }
         [] => String::new(),
     };
-    let parts: Vec<String> = parts.into_iter().map(part).collect();
-    parts.join("; ")
+    parts.into_iter().map(part).joined("; ")
 }
 
 /// The progress of applying a plan.

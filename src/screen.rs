@@ -8,6 +8,7 @@
 pub mod keys;
 
 use std::io::{self, Result, Write};
+use std::mem;
 
 use anyhow::Context;
 use owo_colors::Style;
@@ -17,7 +18,7 @@ use crate::args::global::{ColorChoice, Output};
 use crate::program::{Process, Stream};
 use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Layout, List, View, harmless_lines, sanitize};
+use crate::view::{Joined, Layout, List, View, harmless_lines, sanitize};
 
 /// Maximum bytes buffered of a streamed list or table.
 const HELD: usize = 1 << 16;
@@ -140,7 +141,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         let mut held = String::new();
         for piece in list.pieces() {
             held += &piece;
-            if held.len() >= HELD && self.print(&std::mem::take(&mut held))? == Shown::ReaderGone {
+            if held.len() >= HELD && self.print(&mem::take(&mut held))? == Shown::ReaderGone {
                 return Ok(Shown::ReaderGone);
             }
         }
@@ -227,11 +228,13 @@ impl<O: Write, E: Write> Screen<O, E> {
             let hidden = room - end - 1..lines.len() - end;
             lines.splice(hidden, [Line::from(text::dim("…"))]);
         }
-        let lines = lines.into_iter().map(|line| match line.truncated(columns) {
-            line if self.out.colour => coloured(&line),
-            line => line.plain(),
-        });
-        lines.collect::<Vec<_>>().join("\n")
+        lines
+            .into_iter()
+            .map(|line| match line.truncated(columns) {
+                line if self.out.colour => coloured(&line),
+                line => line.plain(),
+            })
+            .joined("\n")
     }
 
     /// Prints a line of incremental output on stdout.
@@ -262,7 +265,7 @@ impl<W: Write> OutputStream<W> {
             }
             self.append(&mut held, &line);
             if held.len() >= HELD {
-                shown = self.write(&std::mem::take(&mut held));
+                shown = self.write(&mem::take(&mut held));
             }
         });
         match shown? {
@@ -376,7 +379,7 @@ impl<W: Write> Prefixed<W> {
     }
 
     fn pass_on(&mut self) -> Result<()> {
-        let line = [self.prefix.as_bytes(), &std::mem::take(&mut self.line)].concat();
+        let line = [self.prefix.as_bytes(), &mem::take(&mut self.line)].concat();
         self.inner.write_all(&line)
     }
 }

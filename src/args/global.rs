@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
 
@@ -12,7 +13,7 @@ use crate::api::ApiFlavor;
 use crate::view::{FormatError, OutputFormat};
 
 /// Flags of every command.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Global {
     #[command(flatten)]
     pub reading: Reading,
@@ -37,7 +38,7 @@ const HEADING: &str = "Output options";
 
 // The output flags. No doc comment: clap would use it as the description of commands that have none. No
 // next_help_heading: it would apply to all flags that follow.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Output {
     /// Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
     ///
@@ -115,7 +116,7 @@ pub enum ColorChoice {
 }
 
 /// Flags for the source to read, and for verbosity.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Reading options")]
 pub struct Reading {
     /// Read files instead of a cluster; may be repeated

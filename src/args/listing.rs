@@ -1,5 +1,6 @@
 //! The flags of lists.
 
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::view::{FormatError, SortBy};
 const HEADING: &str = "Output options";
 
 // No doc comment: clap would use it as the description of commands that have none.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Sorting {
     /// Sort by the value of a JSONPath in each item of -o json
     ///
@@ -33,7 +34,7 @@ impl Sorting {
 }
 
 // No doc comment: see `Sorting`.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Labels {
     /// Show the labels of each node as the last column
     #[arg(long, help_heading = HEADING)]
@@ -41,7 +42,7 @@ pub struct Labels {
 }
 
 // No doc comment: see `Sorting`.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct RowFilter {
     /// Show only rows with this status; may be repeated
     ///

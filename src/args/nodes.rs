@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::Args;
 use glob::Pattern;
 use regex::Regex;
 
@@ -136,7 +137,7 @@ impl NodeQuery<'_> {
 }
 
 /// Nodes as positional arguments.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct AnyNodes {
     /// Node names, sets such as gpu-[01-12], or globs such as 'gpu-*'; default: all nodes
     #[arg(value_name = "NODE")]
@@ -158,7 +159,7 @@ impl AnyNodes {
 }
 
 /// [`AnyNodes`] for commands that require a selection.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Args)]
 #[command(mut_arg("nodes", |nodes| {
     nodes
         .required_unless_present_any(["pattern", "selector"])
@@ -176,7 +177,7 @@ impl SomeNodes {
 }
 
 /// Nodes as flags.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct NodeFlags {
     /// Only this node, a set such as gpu-[01-12], or a glob such as 'gpu-*'; may be repeated
     #[arg(long, value_name = "NODE")]
@@ -199,7 +200,7 @@ impl NodeFlags {
 }
 
 /// Nodes as flags, with a label selector.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct OnNodes {
     #[command(flatten)]
     pub flags: NodeFlags,
@@ -298,7 +299,7 @@ fn untyped<'a>(text: &'a str, types: &[String]) -> Result<&'a str, String> {
 }
 
 /// The custom resource that a package belongs to.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Args)]
 pub struct OfSkyhook {
     /// The custom resource
     #[arg(long, value_name = "NAME", alias = "nodewright", required = true, value_parser = skyhook)]
@@ -306,7 +307,7 @@ pub struct OfSkyhook {
 }
 
 /// The custom resource of a command; by default, the only one that fits.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Args)]
 pub struct OnlySkyhook {
     /// The custom resource; required if several fit
     #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = skyhook)]
@@ -314,7 +315,7 @@ pub struct OnlySkyhook {
 }
 
 /// The nodes of a change; by default, all nodes with keys of the custom resource.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Node options")]
 pub struct Selection {
     #[command(flatten)]

@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
+
 use super::connection::{boolean, duration};
 use super::nodes::NodeArg;
 use crate::apply::{Canary, Options, Share};
@@ -14,7 +16,7 @@ pub const HEADING: &str = "Change options";
 pub const MOST_USED: [&str; 3] = ["confirm", "dry_run", "diff"];
 
 /// Flags for the preview, confirmation and limits of a change.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = HEADING)]
 pub struct Safety {
     #[command(flatten)]
@@ -35,7 +37,7 @@ pub struct Safety {
 }
 
 /// The flags of a change that does not write to nodes: the operator sets its pace.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = HEADING)]
 pub struct Confirmation {
     /// Skip confirmation
@@ -142,7 +144,7 @@ fn parallel(text: &str) -> Result<usize, String> {
 }
 
 /// Whether to proceed during a migration from one API to the other.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Args)]
 pub struct Force {
     /// Proceed even during the migration from Skyhook to NodeWright, while the operator does nothing (SKY601)
     #[arg(long)]

@@ -8,7 +8,7 @@ use super::Cli;
 use crate::api::ApiFlavor;
 use crate::args::nodes::names_of_type;
 use crate::error::near;
-use crate::view::shell_words;
+use crate::view::{Joined, shell_words};
 
 /// Commands by their aliases, of which none changes anything without a preview, in which a kind is a word of [`KINDS`]; the first match counts.
 const ALIASES: &[(&[&str], &[&str])] = &[
@@ -152,6 +152,9 @@ const OF_SKYHOOK: &[&str] = &[
     "wait",
 ];
 
+/// Those of [`OF_SKYHOOK`] that read all custom resources without a name.
+const READS_ALL: &[&str] = &["diagnose", "events", "status", "wait"];
+
 /// Commands on custom resources, and those that do the same on nodes.
 const ON_NODES: &[(&str, &str)] = &[
     ("disable", "node ignore"),
@@ -206,6 +209,7 @@ const FROM: &str = "captures are read with --from FILE; `kubectl skyhook lint -f
 const DRY_RUN: &str = "each command that changes something has --dry-run; `kubectl skyhook fix --dry-run` previews the \
      remedies of all findings";
 
+const UNINSTALL: &str = "to uninstall a package from all nodes, use `kubectl skyhook uninstall SKYHOOK NAME`";
 const CORDON: &str = "to cordon a node by hand, use `LINE`; operators from v0.20 on keep such a cordon, older ones lift it after an interrupt";
 const DRAIN: &str = "the operator drains nodes before interrupts; to drain one by hand, use `LINE`";
 const UNCORDON: &str = "`kubectl skyhook diagnose node NODES` shows who cordoned a node; the operator removes its own \
@@ -222,17 +226,13 @@ const HABITS: &[(&[&str], &str)] = &[
         "to make the operator work on ignored nodes again, use `kubectl skyhook node unignore NODE`",
     ),
     (&["skip"], "to make the operator ignore nodes, use `kubectl skyhook node ignore NODE`"),
-    (&["delete", "package"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
+    (&["delete", "package"], UNINSTALL),
+    (&["package", "uninstall"], UNINSTALL),
     (
         &["delete"],
         "`kubectl skyhook teardown NAME` deletes a custom resource after a preview; kubectl's delete \
          waits until the operator has uninstalled its packages, and `kubectl skyhook status NAME` shows which are left",
     ),
-    (&["node", "drain"], DRAIN),
-    (&["node", "cordon"], CORDON),
-    (&["node", "uncordon"], UNCORDON),
-    (&["package", "restart"], RESTART),
-    (&["package", "delete"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
     (&["rollout", "restart"], RUN_AGAIN),
     (&["rollout", "undo"], ROLL_BACK),
     (
@@ -251,7 +251,7 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["install"], SPEC),
     (&["upgrade"], SPEC),
     (&["set"], SPEC),
-    (&["remove"], "to uninstall a package from all nodes, use `kubectl skyhook uninstall`"),
+    (&["remove"], UNINSTALL),
     (&["clean"], CLEAN),
     (&["cleanup"], CLEAN),
     (&["purge"], CLEAN),
@@ -264,7 +264,6 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["cordon"], CORDON),
     (&["uncordon"], UNCORDON),
     (&["reboot"], REBOOT),
-    (&["node", "reboot"], REBOOT),
     (&["apply"], "kubectl applies manifests: `LINE`; `kubectl skyhook lint -f FILE` checks them first"),
     (
         &["edit"],
@@ -313,6 +312,8 @@ const OF_KUBECTL_FOR: &[(&str, &[&str])] = &[
     ("explain", &["events", "node", "other", "pod", "skyhook"]),
     ("edit", &["node", "other", "pod"]),
     ("logs", &["other"]),
+    ("rollout", &["other"]),
+    ("wait", &["node", "other", "pod"]),
 ];
 
 /// Global flags that kubectl does not have, each with whether its value is the next word.
@@ -327,10 +328,10 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
         && types.split(',').all(|word| kind(word).is_some())
     {
         let each = types.split(',').map(|word| ["kubectl skyhook", verb, word].join(" "));
-        return Some(format!("one type at a time: {}", each.collect::<Vec<_>>().join("; ")));
+        return Some(format!("one type at a time: {}", each.joined("; ")));
     }
-    let is_handled =
-        |kinds: &[&str]| words.get(1).and_then(|word| kind(word)).is_some_and(|k| kinds.contains(&k));
+    let object = words.iter().skip(1).find(|word| verb != "rollout" || word.contains('/'));
+    let is_handled = |kinds: &[&str]| object.and_then(|word| kind(word)).is_some_and(|k| kinds.contains(&k));
     let names_pods =
         words.iter().any(|word| matches!(*word, "name" | "-oname" | "-o=name" | "--output=name"));
     if names_pods && verb == "get" && is_handled(&["pod"]) {
@@ -405,12 +406,12 @@ pub fn gets_object(args: &[OsString], active: Option<ApiFlavor>) -> Option<Strin
     };
     let kind = kind(typed).filter(|kind| *kind != "package")?;
     let (of, name) = typed.split_once('/').map_or((*typed, None), |(of, name)| (of, Some(name)));
-    let other =
-        active.filter(|active| kind == "skyhook" && !names_of_type(*active).contains(&of.to_lowercase()));
-    let renamed = other.map(|active| {
-        let of = active.kind().to_lowercase();
-        name.map_or_else(|| of.clone(), |name| format!("{of}/{name}"))
-    });
+    let renamed = active
+        .filter(|active| kind == "skyhook" && !names_of_type(*active).contains(&of.to_lowercase()))
+        .map(|active| {
+            let of = active.kind().to_lowercase();
+            name.map_or_else(|| of.clone(), |name| format!("{of}/{name}"))
+        });
     if let Some(renamed) = &renamed {
         words[1] = renamed;
     }
@@ -438,7 +439,7 @@ pub fn types(args: &[OsString]) -> Option<String> {
     let (near, all) = (near(typed, types), types.iter());
     let meant = if near.is_empty() { all.copied().collect() } else { near };
     let lines = meant.iter().map(|of| ["kubectl skyhook", verb, of].join(" "));
-    Some(lines.collect::<Vec<_>>().join(", "))
+    Some(lines.joined(", "))
 }
 
 /// Words that may be typed instead of a command.
@@ -496,7 +497,12 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["status"],
-        &["-l", "--selector", "--field-selector", "--show-labels"],
+        &["--show-labels", "--show-kind"],
+        "`kubectl get nodewrights --show-labels`, or `kubectl get skyhooks --show-labels`, shows labels",
+    ),
+    (
+        &["status"],
+        &["-l", "--selector", "--field-selector"],
         "custom resources are selected by name; by label: `kubectl get nodewrights -l LABELS`, or \
          `kubectl get skyhooks -l LABELS`; `kubectl skyhook node status` selects nodes by label, and shows their labels",
     ),
@@ -575,8 +581,9 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (&["lint"], &[""], "files are flags: `kubectl skyhook lint -f FILE`"),
 ];
 
-/// The tip for an unknown command or flag; `None` if nothing better than a similar name is known.
-pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
+/// The words of an unknown command, or of the command with an unknown flag, and a tip; `None` if nothing better than a
+/// similar name is known.
+pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<(String, String)> {
     let words: Vec<&str> = args.iter().skip(1).map_while(|word| word.to_str()).collect();
     let (command, tip) = match invalid {
         Invalid::Command => *HABITS.iter().find(|(habit, _)| words.starts_with(habit))?,
@@ -588,7 +595,7 @@ pub fn tip(args: &[OsString], invalid: &Invalid<'_>) -> Option<String> {
             found.map(|(command, _, tip)| (*command, *tip))?
         }
     };
-    Some(filled(tip, &words, command.len()))
+    Some((command.join(" "), filled(tip, &words, command.len())))
 }
 
 /// Commands that change a cluster, in tips.
@@ -609,13 +616,14 @@ fn filled(tip: &str, typed: &[&str], command: usize) -> String {
         (None, None) => Some(*word),
         _ => None,
     });
-    let mut after = words.iter().skip_while(|word| !matches!(**word, "-f" | "--filename"));
-    let file = after.nth(1).copied();
+    let file = words.iter().skip_while(|word| !matches!(**word, "-f" | "--filename")).nth(1).copied();
     let nodes = words.iter().take_while(|word| !word.starts_with('-'));
     let nodes: Vec<&str> = nodes.map(|word| word.split_once('/').map_or(*word, |(_, name)| name)).collect();
     let nodes = (!nodes.is_empty()).then(|| shell_words(&nodes));
+    let object = words.iter().find(|word| word.contains('/') && kind(word).is_some());
     let values = [
         ("LINE", Some(by_kubectl(typed))),
+        ("KIND/NAME", object.map(|object| (*object).to_owned())),
         ("NAME", name.map(|name| shell_words(&[name]))),
         ("FILE", file.map(|file| shell_words(&[file]))),
         ("NODES", nodes),
@@ -635,7 +643,7 @@ fn filled(tip: &str, typed: &[&str], command: usize) -> String {
         1 if changes(part) => format!("{part} --dry-run"),
         _ => part.to_owned(),
     });
-    parts.collect::<Vec<_>>().join("`")
+    parts.joined("`")
 }
 
 /// The word that clap refuses.
@@ -647,6 +655,7 @@ pub enum Invalid<'a> {
 /// Replaces an alias in the arguments by its command. The first argument is the program.
 pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     let mut args = words_first(args);
+    put_verb_first(&mut args);
     if of_kubectl(&args).is_some() {
         return args;
     }
@@ -683,14 +692,40 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     }
     select_nodes(&mut args);
     let word = |at: usize| args.get(at).and_then(|word| word.to_str()).filter(|word| !word.starts_with('-'));
-    if let (Some(command), Some(typed), Some(_)) = (word(1), word(2), word(3))
+    if let (Some(command), Some(typed)) = (word(1), word(2))
         && OF_SKYHOOK.contains(&command)
         && kind(typed) == Some("skyhook")
         && !typed.contains('/')
+        && (word(3).is_some() || typed.ends_with('s') && READS_ALL.contains(&command))
     {
         args.remove(2);
     }
     args
+}
+
+/// Puts a verb of kubectl, or of other tools, before its kind: `node taint NODE` becomes `taint node NODE`, and
+/// `node drain NODE` becomes `drain NODE`.
+fn put_verb_first(args: &mut Vec<OsString>) {
+    let word = |at: usize| args.get(at).and_then(|word| word.to_str()).unwrap_or_default();
+    let (of, verb) = (word(1), word(2));
+    let of = if of.contains('/') { None } else { kind(of) };
+    let is_verb = HABITS.iter().any(|(habit, _)| habit.first() == Some(&verb))
+        || OF_KUBECTL.contains(&verb)
+        || OF_KUBECTL_FOR.iter().any(|(of_both, _)| *of_both == verb);
+    let Some(of) = of.filter(|of| is_verb && matches!(*of, "node" | "package")) else {
+        return;
+    };
+    let is_known = ALIASES.iter().any(|(alias, _)| *alias == [of, verb])
+        || MOVED.iter().any(|(former, _)| *former == [of, verb]);
+    let tree = Cli::command();
+    let is_own = tree.find_subcommand(of).is_some_and(|command| command.find_subcommand(verb).is_some());
+    if is_known || is_own {
+        return;
+    }
+    args.swap(1, 2);
+    if ["cordon", "drain", "uncordon"].iter().any(|of_node| args[1] == *of_node) {
+        args.remove(2);
+    }
 }
 
 /// Replaces kubectl's field selectors of nodes by the flags that do the same.

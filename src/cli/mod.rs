@@ -172,8 +172,8 @@ fn runtime() -> Result<Runtime> {
 
 /// The commands, grouped by task.
 pub fn by_task(tree: &clap::Command) -> Vec<(&'static str, Vec<&clap::Command>)> {
-    let tasks = commands::tasks().into_iter();
-    tasks
+    commands::tasks()
+        .into_iter()
         .map(|(heading, names)| {
             let commands = names.iter().filter_map(|name| tree.find_subcommand(name));
             (heading, commands.collect())
@@ -195,8 +195,8 @@ async fn run_in_each(process: &Process, command: &Command, global: &Global, ctx:
         return Err(Error::usage(format!("{} does not support --contexts; use --context NAME", info.words)));
     }
     refuse_other_selection(global)?;
-    let answers = chosen(process, &global.connection)?.into_iter();
-    let answers = answers.map(|name| answer(process, command, global, name));
+    let answers =
+        chosen(process, &global.connection)?.into_iter().map(|name| answer(process, command, global, name));
     let answers = join_all(answers).await;
     let (exits, answers): (Vec<Exit>, Vec<ContextAnswer>) = answers.into_iter().unzip();
     ctx.show(&Contexts(answers))?;

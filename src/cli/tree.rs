@@ -59,8 +59,7 @@ impl Program {
             Ok(explained) => explained.with_cmd(&tree),
             Err(error) => nearest(of_file(error, writes_file), &tree),
         })?;
-        let mut others = contexts.iter().filter(|context| **context != contexts[0]);
-        if let Some(other) = others.next() {
+        if let Some(other) = contexts.iter().find(|context| **context != contexts[0]) {
             let one = &contexts[0];
             let message = format!("--context is given as {one} and as {other}; give it once");
             return Err(tree.error(ErrorKind::ArgumentConflict, message));
@@ -84,9 +83,13 @@ fn explained(mut error: clap::Error, args: &[OsString]) -> Result<clap::Error, c
         }
         _ => return Err(error),
     };
-    let Some(tip) = aliases::tip(args, &invalid) else {
+    let is_command = matches!(invalid, Invalid::Command);
+    let Some((command, tip)) = aliases::tip(args, &invalid) else {
         return Err(error);
     };
+    if is_command {
+        error.insert(ContextKind::InvalidSubcommand, ContextValue::String(command));
+    }
     for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Usage] {
         error.remove(kind);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::shared::scope;
 use crate::api::{Skyhook, Status};
 use crate::args::nodes::OnNodes;
 use crate::args::safety::{Force, Safety};
@@ -72,14 +73,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let name = args.name.as_str();
-    let skyhook = super::shared::scope::existing(cluster, name)?;
+    let skyhook = scope::existing(cluster, name)?;
     if !args.on.query().is_empty() {
-        return leave(
-            cluster,
-            skyhook,
-            &super::shared::scope::selected(cluster, args.on.query())?,
-            args.force.force,
-        );
+        return leave(cluster, skyhook, &scope::selected(cluster, args.on.query())?, args.force.force);
     }
     let compartment = args.compartment.as_deref();
     let known = &skyhook.status.compartment_statuses;
@@ -93,7 +89,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     };
     let mut plan = Plan::new(title, name);
     let compartments = compartment.map(|name| BTreeSet::from([name]));
-    crate::plan::planners::batches::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
+    batches::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
     if !crate::model::profile::knows_policies(cluster) {
         let advice = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(advice);

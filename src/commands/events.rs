@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::shared::rows::EventRow;
 use crate::args::connection::duration;
-use crate::args::nodes;
+use crate::args::nodes::{self, NodeArg};
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::scope;
+use crate::commands::shared::{progress, rows, scope};
 use crate::ctx::{self, AimProgress, Ctx};
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
@@ -24,6 +24,7 @@ use crate::wait::Wait;
 #[command(after_help = "Examples:
   kubectl skyhook events
   kubectl skyhook events gpu-tune --since 10m
+  kubectl skyhook events --node gpu-0001
   kubectl skyhook events -w
   kubectl skyhook events -o json | jq -r '.items[] | select(.type==\"Warning\") | \"\\(.last) \\(.objects[0]) \\(.reason)\"'")]
 pub struct Args {
@@ -34,6 +35,12 @@ pub struct Args {
     /// Same as NAME, in the form of `kubectl events --for`: skyhook/NAME
     #[arg(long = "for", value_name = "NAME", value_parser = skyhook)]
     skyhooks: Vec<String>,
+
+    /// Show only what happened on this node, or on a set of nodes such as gpu-[01-12]
+    ///
+    /// Events of the node, of existing pods and jobs on it, and those that name it.
+    #[arg(long, value_name = "NODE")]
+    node: Option<NodeArg>,
 
     /// Show only events within this time
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -55,8 +62,7 @@ pub struct Args {
 fn skyhook(text: &str) -> std::result::Result<String, String> {
     match nodes::node(text) {
         Ok(node) if node != text => Err(format!(
-            "the events of a node: kubectl events --all-namespaces --for node/{node}; its state: \
-             kubectl skyhook diagnose node {node}"
+            "the events of a node: kubectl skyhook events --node {node}; its state: kubectl skyhook diagnose node {node}"
         )),
         Err(_) if text.starts_with("pod/") || text.starts_with("job/") => {
             Err(format!("the events of one object: kubectl events --all-namespaces --for {text}"))
@@ -68,7 +74,9 @@ fn skyhook(text: &str) -> std::result::Result<String, String> {
 /// Maximum number of events that a watch shows on a terminal.
 const SHOWN: usize = 20;
 
-const READS: [Source; 4] = [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Events];
+/// The last two only with --node.
+const READS: [Source; 6] =
+    [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Events, Source::Pods, Source::Jobs];
 
 command! {
     "events": Args => run,
@@ -79,11 +87,12 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.watch {
-        super::shared::progress::refuse(ctx, None)?;
+        progress::refuse(ctx, None)?;
     }
-    let cluster = ctx.load(&READS).await?;
+    let reads = if args.node.is_some() { &READS[..] } else { &READS[..4] };
+    let cluster = ctx.load(reads).await?;
     let events = view(&cluster, args)?;
-    scope::warn_unreadable(ctx, &cluster, &READS);
+    scope::warn_unreadable(ctx, &cluster, reads);
     if args.watch {
         return watch(ctx, args, cluster).await;
     }
@@ -96,7 +105,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         });
     }
     ctx.show(&events)?;
-    Ok(super::shared::scope::exit_without(&cluster, &[Source::Events]))
+    Ok(scope::exit_without(&cluster, &[Source::Events]))
 }
 
 async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
@@ -106,7 +115,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     if ctx.redraws() {
         ctx.show(&live.events)?;
     }
-    super::shared::progress::exit(&ended, args.timeout)
+    progress::exit(&ended, args.timeout)
 }
 
 /// The state of a watch for events.
@@ -143,7 +152,7 @@ impl ctx::Aim for Live<'_> {
             }
         }
         let shown = events.rows.len().saturating_sub(SHOWN);
-        progress.whole = super::shared::rows::table(&events.rows[shown..], events.now).into();
+        progress.whole = rows::table(&events.rows[shown..], events.now).into();
         self.events = events;
         progress
     }
@@ -158,15 +167,18 @@ impl ctx::Aim for Live<'_> {
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<Events> {
-    super::shared::scope::readable(cluster, Source::Events)?;
+    scope::readable(cluster, Source::Events)?;
     let mut names: BTreeSet<&str> = args.names.iter().chain(&args.skyhooks).map(String::as_str).collect();
-    names.iter().try_for_each(|name| super::shared::scope::known_skyhook(cluster, name))?;
+    names.iter().try_for_each(|name| scope::known_skyhook(cluster, name))?;
+    if let Some(node) = &args.node {
+        scope::named_by(cluster, node)?;
+    }
     if names.is_empty() {
-        names.extend(cluster.skyhooks.items().iter().map(|s| s.name()));
+        names.extend(cluster.skyhooks.iter().map(|s| s.name()));
         names.extend(cluster.names_on_nodes());
     }
     let names: Vec<&str> = names.into_iter().collect();
-    let mut rows = super::shared::rows::rows(cluster, &names);
+    let mut rows = rows::rows(cluster, &names, args.node.as_ref());
     if let Some(since) = args.since {
         let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
         rows.retain(|row| row.at.is_none_or(|at| cluster.taken_at.duration_since(at) <= since));
@@ -181,7 +193,7 @@ struct Events {
 
 impl View for Events {
     fn blocks(&self, _wide: bool) -> Text {
-        super::shared::rows::table(&self.rows, self.now).into()
+        rows::table(&self.rows, self.now).into()
     }
 
     /// The objects, without duplicates.

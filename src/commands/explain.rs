@@ -12,7 +12,7 @@ use crate::lint::{self, FoldedRule, LintRule};
 use crate::plan::Grade;
 use crate::rules::{self, Rule};
 use crate::view::text::{self, Text};
-use crate::view::{Items, List, View, document, list};
+use crate::view::{Items, Joined, List, View, document, list};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
@@ -52,8 +52,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         if ctx.global().output.format.is_data() {
             return Err(Error::usage("--markdown and -o are mutually exclusive"));
         }
-        let pages: Vec<String> = topics.iter().map(Topic::markdown).collect();
-        ctx.print(&pages.join("\n"))?;
+        let pages = topics.iter().map(Topic::markdown).joined("\n");
+        ctx.print(&pages)?;
         return Ok(Exit::Done);
     }
     ctx.show(&Explanation(topics))?;
@@ -78,10 +78,9 @@ struct TermDocument {
 
 /// The terms of `docs/glossary.md`.
 fn glossary() -> impl Iterator<Item = TermDocument> {
-    let entries = include_str!("../../docs/glossary.md").split("\n- **").skip(1);
-    entries.filter_map(|entry| {
+    include_str!("../../docs/glossary.md").split("\n- **").skip(1).filter_map(|entry| {
         let (term, meaning) = entry.split_once("**: ")?;
-        Some(TermDocument { term, meaning: meaning.split_whitespace().collect::<Vec<_>>().join(" ") })
+        Some(TermDocument { term, meaning: meaning.split_whitespace().joined(" ") })
     })
 }
 
@@ -275,9 +274,10 @@ fn lint_page(rule: &LintRule) -> String {
 }
 
 fn grade_page(grade: Grade) -> String {
-    let grades = Grade::ALL.iter();
-    let rows: String =
-        grades.map(|grade| format!("- {grade} ({}): {}\n", grade.word(), grade.meaning())).collect();
+    let rows: String = Grade::ALL
+        .iter()
+        .map(|grade| format!("- {grade} ({}): {}\n", grade.word(), grade.meaning()))
+        .collect();
     format!(
         "# {grade}: {}\n\nThe grade of a plan or remedy shows its worst possible effect on the cluster:\n\n{rows}",
         grade.meaning()
@@ -304,5 +304,5 @@ fn body(docs: &str) -> String {
         fenced ^= line.trim_start().starts_with("```");
         if line.starts_with('#') && !fenced { format!("#{line}") } else { line.to_owned() }
     });
-    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    lines.joined("\n").trim().to_owned()
 }

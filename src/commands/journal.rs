@@ -95,8 +95,7 @@ async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
 
 /// Warns about unreadable journals, and about a journal directory that others could write to.
 fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
-    let untrusted = store.trusted().err().map(|error| format!("{error:#}"));
-    for complaint in untrusted.into_iter().chain(complaints) {
+    for complaint in store.trusted().err().map(|error| format!("{error:#}")).into_iter().chain(complaints) {
         ctx.warn(complaint);
     }
 }

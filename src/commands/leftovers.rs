@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::api::{ApiFlavor, keys};
+use crate::api::{ApiFlavor, Meta, keys};
 use crate::args::nodes::OnNodes;
 use crate::args::safety::Safety;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
@@ -114,7 +114,7 @@ command! {
     ],
     writes_only_with_flag: true,
     plans: |cluster, args: &Args| {
-        let selected = super::shared::scope::selected(cluster, args.on.query())?;
+        let selected = scope::selected(cluster, args.on.query())?;
         Ok(plan(cluster, &of(cluster, args, &selected)?, args, &selected))
     },
     prints: { "LeftoverList": report::Document<'static> },
@@ -124,10 +124,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let query = args.on.query();
     let needs = if query.is_empty() { &NEEDS[..] } else { &Source::OF_ROLLOUTS };
     let cluster = ctx
-        .limit_to(super::shared::scope::named_nodes(query, None, None))
+        .limit_to(scope::named_nodes(query, None, None))
         .load_or_leftovers(needs, &Source::REQUIRED_FOR_CHANGES)
         .await?;
-    let selected = super::shared::scope::selected(&cluster, query)?;
+    let selected = scope::selected(&cluster, query)?;
     let left = of(&cluster, args, &selected)?;
     let without_nodes = cluster.missing(Source::Nodes).is_some();
     let whole = !without_nodes && unread(&cluster).next().is_none();
@@ -174,7 +174,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// The leftovers of the named custom resources, or all leftovers.
 fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<Leftover<'a>>> {
     if args.clean {
-        super::shared::scope::not_left_out(cluster, ", so leftovers cannot be determined")?;
+        scope::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
     let mut left = cluster.leftovers().all();
     left.extend(cluster.leftovers().cordons_of_deselected_nodes());
@@ -183,7 +183,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args, selected: &[&Node]) -> Result<Vec<L
         // With `--clean`, finding nothing is no error: the cleanup may be a repetition.
         let is_done = args.clean && cluster.skyhooks.absence() == Certainty::Proven;
         if !is_done && left.iter().all(|l| l.owner != name) {
-            super::shared::scope::known_skyhook(cluster, name)?;
+            scope::known_skyhook(cluster, name)?;
         }
     }
     left.retain(|l| args.names.is_empty() || args.names.iter().any(|n| n == l.owner));
@@ -306,7 +306,7 @@ fn unowned(mut object: Value) -> Value {
     object
 }
 
-fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<Value>>) -> Step {
+fn deleted(kind: Kind, meta: &Meta, was: Option<Box<Value>>) -> Step {
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let target = Target::inside(kind, namespace, &meta.name, meta.uid.as_deref());
     Step::new(target, Change::Delete { was }, "its custom resource is gone")

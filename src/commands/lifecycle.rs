@@ -1,14 +1,18 @@
 //! `pause`, `resume`, `disable` and `enable`: set or remove an annotation, and the annotation with its
 //! reason.
 
+use clap::Args;
+
 use super::shared::command::{Write, command};
+use super::shared::scope;
 use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::safety::{Confirmation, Safety};
 use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
-use crate::cluster::{Cluster, Source, Unread};
+use crate::cluster::{Cluster, Node, NodeRecord, Source, Unread};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::Model;
+use crate::plan::planners::merge::{permanently_failed, stays_failed};
 use crate::plan::planners::{self, pause_guard};
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
@@ -18,7 +22,7 @@ use crate::view::{NodeSet, list, plural};
 /// With an operator up to v0.17, running stages run to completion; from v0.18 on, running jobs are stopped
 /// and restart after `resume`. On nodes where a paused custom resource is not complete, custom resources that
 /// come later in order wait. A deletion with a pending uninstall waits, too.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl skyhook pause gpu-tune --reason \"kernel upgrade, ticket 4711\"
   kubectl skyhook pause gpu-tune --dry-run
@@ -32,7 +36,7 @@ pub struct Pause {
 ///
 /// No new work is started, and custom resources that come later in order do not wait for it. A running pod
 /// continues to the end of its stage.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl skyhook disable gpu-tune --reason \"replaced by gpu-tune-2\"")]
 pub struct Disable {
@@ -45,7 +49,7 @@ pub struct Disable {
 /// Refuses while pods of the older operator still run for the custom resource: two operators would modify the
 /// same host. --all ends only pauses that this plugin set, and lists the others. Name them, or add --force,
 /// to end those too.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl skyhook resume gpu-tune
   kubectl skyhook resume --all --dry-run")]
@@ -59,7 +63,7 @@ pub struct Resume {
 /// Refuses while pods of the older operator still run for the custom resource: two operators would modify the
 /// same host. --all enables only custom resources that this plugin disabled, and lists the others. Name them,
 /// or add --force, to enable those too.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl skyhook enable gpu-tune")]
 pub struct Enable {
@@ -67,7 +71,7 @@ pub struct Enable {
     with: Go,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 struct Stop {
     #[command(flatten)]
     of: Names,
@@ -80,7 +84,7 @@ struct Stop {
     safety: Confirmation,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 struct Go {
     #[command(flatten)]
     of: Names,
@@ -166,7 +170,7 @@ async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
 }
 
 /// The custom resources of a change.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 pub struct Names {
     /// The custom resources
     #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook, required_unless_present = "all")]
@@ -222,7 +226,7 @@ impl Request<'_> {
         let verb = self.verb;
         if let (true, Some(why)) = (verb.sets(), cluster.source(Source::Skyhooks).unread()) {
             if self.of.all {
-                super::shared::scope::complete(cluster, Source::Skyhooks)?;
+                scope::complete(cluster, Source::Skyhooks)?;
             }
             return Ok(self.unseen(cluster.flavor(), why));
         }
@@ -255,16 +259,16 @@ impl Request<'_> {
         if !self.of.all {
             let mut skyhooks = Vec::new();
             for name in &self.of.names {
-                let skyhook = super::shared::scope::existing(cluster, name)?;
+                let skyhook = scope::existing(cluster, name)?;
                 if skyhooks.iter().all(|other: &&Skyhook| other.name() != name) {
                     skyhooks.push(skyhook);
                 }
             }
             return Ok((skyhooks, Vec::new()));
         }
-        super::shared::scope::complete(cluster, Source::Skyhooks)?;
-        super::shared::scope::not_left_out(cluster, "")?;
-        let all = cluster.skyhooks.items().iter();
+        scope::complete(cluster, Source::Skyhooks)?;
+        scope::not_left_out(cluster, "")?;
+        let all = cluster.skyhooks.iter();
         if self.verb.sets() || self.force {
             return Ok((all.collect(), Vec::new()));
         }
@@ -442,18 +446,14 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
         _ => {}
     }
     let runs_jobs = cluster.flavor().executor() == Executor::Job;
-    let statuses = &skyhook.status.node_status;
-    let failed = statuses.get(&Status::Erroring).copied().unwrap_or_default();
-    if verb == Verb::Pause && runs_jobs && failed > 0 {
-        effects.warn(format!(
-            "{reference}: {} failed; after `resume`, the operator counts {} as waiting, and nothing runs \
-             there until the package is retried",
-            match failed {
-                1 => "1 node has".to_owned(),
-                n => format!("{n} nodes have"),
-            },
-            if failed == 1 { "it" } else { "them" },
-        ));
+    if verb == Verb::Pause {
+        let selected: Vec<&Node> = cluster.selected(skyhook).collect();
+        for (package, nodes) in permanently_failed(cluster, skyhook, &selected) {
+            effects.warn(format!(
+                "after `resume`, the operator counts failed nodes as waiting, but {}",
+                stays_failed(skyhook, &package, &nodes)
+            ));
+        }
     }
     let package_runs = cluster.package_runs_for(name);
     let running = NodeSet::of(package_runs.all().iter().filter(|run| run.works()).map(|run| run.node));
@@ -478,7 +478,8 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     if verb.sets() && skyhook.status.status != Some(Status::Complete) {
         let after = if verb == Verb::Pause { "resume" } else { "enable" };
         let model = Model::new(cluster);
-        let cordoned = || cluster.tracked(name).filter(|(_, on)| on.cordon).map(|(node, _)| node);
+        let holds_cordon = |(node, on): &(&Node, &NodeRecord)| on.cordon && node.cordoned() != Some(false);
+        let cordoned = || cluster.tracked(name).filter(holds_cordon).map(|(node, _)| node);
         let drained = cordoned().any(|node| model.drain_progress(name, node).is_some());
         let cordoned = NodeSet::of(cordoned().map(|node| &*node.name));
         let unread = cluster.nodes.ok().is_none();
@@ -486,9 +487,9 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
         if unread || !cordoned.is_empty() {
             let stay = if cordoned.len() == 1 { "stays" } else { "stay" };
             let drain = if drained { ", and no more pods are evicted there" } else { "" };
-            effects
-                .notes
-                .push(format!("{nodes} {stay} cordoned until `kubectl skyhook {after} {name}`{drain}"));
+            effects.notes.push(format!(
+                "{nodes} {stay} cordoned at least until `kubectl skyhook {after} {name}`{drain}"
+            ));
         }
         let waiting = model.waiting_for(name);
         // If stages finish, the forecast shows who waits for them.

@@ -102,21 +102,21 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ));
     }
     if args.unreadable {
-        let named = super::shared::scope::named_nodes(query, None, None);
+        let named = scope::named_nodes(query, None, None);
         let cluster = ctx.limit_to(named).load_to_change(&OF_RESTORES, &Source::REQUIRED_FOR_CHANGES).await?;
         let plan = plan(&cluster, args)?;
         return ctx.execute(&cluster, plan, &args.safety).await;
     }
-    let named = super::shared::scope::named_nodes(query, args.name.as_deref(), package);
+    let named = scope::named_nodes(query, args.name.as_deref(), package);
     let cluster =
         ctx.limit_to(named).load_or_leftovers(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
-    if !query.is_empty() && super::shared::scope::selected(&cluster, query)?.is_empty() {
+    if !query.is_empty() && scope::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");
     }
     if let (true, Some(name)) = (plan.is_empty(), &args.name) {
         // An unknown name is no error, because scripts reset before they start; warn, because it may be a typo.
-        if let Err(unknown) = super::shared::scope::known_skyhook(&cluster, name) {
+        if let Err(unknown) = scope::known_skyhook(&cluster, name) {
             if cluster.node(name).is_some() {
                 return Err(unknown.hint(format!("to reset the node: kubectl skyhook reset --node {name}")));
             }
@@ -136,7 +136,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// The refusals of [`reset::plan`]; and a node or package does not exist, or a source cannot be read.
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
-    let nodes = super::shared::scope::selected(cluster, args.selection.query())?;
+    let nodes = scope::selected(cluster, args.selection.query())?;
     let of = |name: &str| {
         let request = reset::ResetRequest {
             name,
@@ -154,15 +154,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         if !args.unreadable {
             return of(name);
         }
-        return crate::plan::planners::reset::restore(
-            cluster,
-            super::shared::scope::existing(cluster, name)?,
-            &nodes,
-            args.force.force,
-        );
+        return reset::restore(cluster, scope::existing(cluster, name)?, &nodes, args.force.force);
     }
-    super::shared::scope::readable(cluster, Source::Skyhooks)?;
-    super::shared::scope::readable(cluster, Source::Nodes)?;
+    scope::readable(cluster, Source::Skyhooks)?;
+    scope::readable(cluster, Source::Nodes)?;
     let mut plans = Vec::new();
     for name in in_order(cluster, &nodes) {
         plans.push(of(name)?);
@@ -183,8 +178,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 
 /// The custom resources with keys on one of the nodes, in the operator's order; deleted ones come last.
 fn in_order<'a>(cluster: &'a Cluster, nodes: &[&'a Node]) -> Vec<&'a str> {
-    let there = cluster.skyhooks.items().iter().map(Skyhook::name);
-    let mut names: Vec<&str> = there.chain(cluster.names_on_nodes()).collect();
+    let mut names: Vec<&str> =
+        cluster.skyhooks.iter().map(Skyhook::name).chain(cluster.names_on_nodes()).collect();
     names
         .retain(|name| nodes.iter().filter_map(|node| cluster.on_node(node, name)).any(NodeRecord::has_keys));
     names.sort_by_key(|name| {

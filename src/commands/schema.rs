@@ -11,7 +11,7 @@ use crate::error::{Error, Exit, Result};
 use crate::plan::SavedPlan;
 use crate::view::schema::Published;
 use crate::view::text::{self, Text};
-use crate::view::{Items, List, OutputFormat, Table, View, cells};
+use crate::view::{Items, List, OutputFormat, Table, View, cells, format};
 
 /// Print the JSON Schema of a document
 ///
@@ -68,10 +68,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             let schema = document.published.schema();
             match ctx.global().output.format {
                 OutputFormat::Table | OutputFormat::Json => {
-                    ctx.print(&crate::view::format::json(&schema))?;
+                    ctx.print(&format::json(&schema))?;
                 }
                 OutputFormat::Yaml => {
-                    let yaml = crate::view::format::yaml(&schema);
+                    let yaml = format::yaml(&schema);
                     ctx.print(&yaml.expect("a schema is plain data"))?;
                 }
                 _ => {

@@ -9,14 +9,14 @@ use super::shared::command::{Write, command};
 use crate::api::Skyhook;
 use crate::apply::StepResult;
 use crate::apply::journal::Record;
+use crate::args::nodes;
 use crate::args::safety::Safety;
-use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Source};
 use crate::ctx::Ctx;
 use crate::dump;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::node::Recreation;
-use crate::plan::planners::{self, pause_guard};
+use crate::plan::planners::{self, node, pause_guard};
 use crate::plan::{Change, Field, Kind, Plan, Refusal, Step, Target};
 use crate::view::ago;
 
@@ -42,7 +42,7 @@ use crate::view::ago;
   kubectl skyhook undelete gpu-tune -f gpu-tune.yaml")]
 pub struct Args {
     /// The custom resource
-    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
+    #[arg(value_name = "NAME", value_parser = nodes::skyhook)]
     name: String,
 
     /// Recreate the custom resource from this file instead of the journal
@@ -51,7 +51,7 @@ pub struct Args {
 
     /// Recreate the custom resource from this journal instead of the newest that contains it; see `journal
     /// list`
-    #[arg(long, value_name = "ID", value_parser = crate::args::nodes::journal)]
+    #[arg(long, value_name = "ID", value_parser = nodes::journal)]
     journal: Option<String>,
 
     /// Do not pause the operator while the old object is removed
@@ -111,7 +111,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             plan_gone(&cluster, &saved, args)?
         }
     };
-    crate::plan::planners::node::warn(&cluster, &mut plan);
+    node::warn(&cluster, &mut plan);
     ctx.execute(&cluster, plan, &args.safety).await
 }
 
@@ -128,7 +128,7 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
 
 fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResource> {
     let held = dump::load(std::slice::from_ref(file), Some(cluster.flavor()))?;
-    let known = || held.skyhooks.items().iter().map(|s| s.name());
+    let known = || held.skyhooks.iter().map(|s| s.name());
     let what = format!("{} in {}", cluster.flavor().kind(), file.display());
     match held.skyhook(name) {
         Some(skyhook) => Ok(SavedResource {
@@ -144,8 +144,7 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResou
 /// The plan that restores the keys removed from nodes, then recreates the custom resource.
 fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Plan> {
     let mut again = Recreation::of(cluster, &saved.object, args.reason.as_deref())?;
-    let create = Operation::Create;
-    admission::refuse_unreachable(cluster, create, &again.skyhook, &mut again.effects)?;
+    admission::refuse_unreachable(cluster, "CREATE", &again.skyhook, &mut again.effects)?;
     again.restore(&saved.nodes);
     again.effects.warnings.extend(saved.left_out.iter().cloned());
     again.clear_progress();
@@ -189,11 +188,15 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
         let definition = definition.metadata.name.to_string();
         return Err(Refusal::DefinitionDeleted { definition, reference: skyhook.reference() }.into());
     }
+    if let Some(why) = cluster.installation.definitions.unread() {
+        let (why, reference) = (why.to_string(), skyhook.reference());
+        return Err(Refusal::DefinitionUnread { why, reference }.into());
+    }
     if args.safety.no_journal {
         return Err(Refusal::JournalRequired {}.into());
     }
     let mut again = Recreation::of(cluster, &skyhook.whole, args.reason.as_deref())?;
-    for operation in [Operation::Update, Operation::Create] {
+    for operation in ["UPDATE", "CREATE"] {
         admission::refuse_unreachable(cluster, operation, skyhook, &mut again.effects)?;
     }
     again.let_go(skyhook, args.no_pause);

@@ -49,6 +49,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         Some(id) => {
             let record = store.read(id)?;
             store.complaint(&record).into_iter().for_each(|c| ctx.warn(c));
+            if let Some(undo) = store.undone_by(&record.begun.id)? {
+                ctx.warn(format!(
+                    "this command was already undone {} (journal {})",
+                    ago(Some(undo.begun.at), crate::ctx::now()),
+                    undo.begun.id
+                ));
+            }
             record
         }
         None => newest(ctx, &store)?,

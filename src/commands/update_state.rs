@@ -1,5 +1,6 @@
 //! `update-state`: sets one entry of node states.
 
+use super::shared::scope;
 use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::args::nodes::Selection;
 use crate::args::safety::Safety;
@@ -76,7 +77,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = super::shared::scope::existing(cluster, &args.name)?;
+    let skyhook = scope::existing(cluster, &args.name)?;
     let (stage, state) = (Stage::from(args.stage.as_str()), State::from(args.state.as_str()));
     if !args.force {
         refuse_unknown(skyhook, args)?;
@@ -92,17 +93,19 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut steps = Vec::new();
     let mut nodes: Vec<&Node> = Vec::new();
     let mut without: Vec<&str> = Vec::new();
-    for node in super::shared::scope::selected(cluster, args.selection.query())? {
+    let selected = scope::selected(cluster, args.selection.query())?;
+    planners::refuse_unreadable(cluster, skyhook.name(), &selected)?;
+    for node in selected {
         let on = cluster.on_node(node, skyhook.name());
         if args.selection.failed_only && !on.is_some_and(NodeRecord::fails) {
             continue;
         }
-        let known = on.and_then(|on| on.state.as_deref()).filter(|s| s.malformed().is_empty());
+        let known = on.and_then(|on| on.state.as_deref());
         let entry = known.and_then(|s| s.entry(&key));
         let change = match (known, entry) {
             (_, Some(entry)) if is_so(entry, &stage, &state) => continue,
             (Some(known), Some(_)) => node::moved(known, std::slice::from_ref(&key), &stage, &state),
-            (known, None) if args.add && !on.is_some_and(|on| on.is_malformed()) => {
+            (known, None) if args.add => {
                 let text = new_entry(skyhook, args);
                 let annotation = keys::node_state(cluster.flavor(), skyhook.name());
                 node::added(known, &annotation, &key, &stage, &state, &text)
@@ -116,7 +119,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         steps.push(Step::new(Target::of_node(node), Change::Metadata(change), "requested by the user"));
     }
     if steps.is_empty() && !args.selection.query().named.is_empty() && !without.is_empty() {
-        return Err(no_entry(cluster, args, &without));
+        return Err(no_entry(args, &without));
     }
     let mut plan = Plan {
         title: format!(
@@ -138,26 +141,14 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 }
 
 /// The error if none of the named nodes has the entry.
-fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
+fn no_entry(args: &Args, nodes: &[&str]) -> Error {
     let set = NodeSet::of(nodes);
     let (has, add) = match nodes.len() {
         1 => ("has", "use --add to add it"),
         _ => ("have", "use --add to add it to each node"),
     };
-    let on = nodes.iter().filter_map(|n| cluster.node(n)).find(|n| {
-        let on = cluster.on_node(n, &args.name);
-        on.is_some_and(|on| on.is_malformed())
-    });
-    match on {
-        Some(node) => Error::failed(format!("the state on {} cannot be read", node.name))
-            .hint(format!("kubectl skyhook reset {} --node {}", args.name, node.name)),
-        None => Error::failed(format!(
-            "{} {has} no entry for {} {}; {add}",
-            set.limited(6),
-            args.package,
-            args.version
-        )),
-    }
+    let on = set.limited(6);
+    Error::failed(format!("{on} {has} no entry for {} {}; {add}", args.package, args.version))
 }
 
 fn is_so(entry: &Entry, stage: &Stage, state: &State) -> bool {
@@ -179,7 +170,7 @@ fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
 
 /// Refuses a package or version that is not in the spec, and a stage or state that the operator does not know.
 fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
-    let package = super::shared::scope::package(skyhook, &args.package)?;
+    let package = scope::package(skyhook, &args.package)?;
     if package.version != args.version {
         return Err(Error::failed(format!(
             "{} of {} is at version {}, not {}",

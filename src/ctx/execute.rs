@@ -9,7 +9,7 @@ use super::{Aim, Ctx, PlanWait, PlannedFrom, Progress, process};
 use crate::apply::journal::Circumstances;
 use crate::apply::precondition::{RebasedPlan, rebase};
 use crate::apply::{
-    ApplyEvent, Journal, Options, PlanOutcome, StepResult, StopReason, Stopper, WaitStrategy, apply,
+    ApplyEvent, Canary, Journal, Options, PlanOutcome, StepResult, StopReason, Stopper, WaitStrategy, apply,
     file as apply_file, preflight,
 };
 use crate::args::safety::{DryRun, Safety};
@@ -18,7 +18,7 @@ use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan, ReadSpec, Refusal, SavedPlan, Target, growth};
 use crate::view::outcome_view::OutcomeView;
 use crate::view::preview::Preview;
-use crate::view::{View, count, plural};
+use crate::view::{View, count, duration_text, list, plural};
 
 /// Options of a single command.
 #[derive(Debug, Clone, Default)]
@@ -90,16 +90,19 @@ impl Ctx {
             }
             let aim = waiting.as_ref().map(|w| &*w.aim);
             let outcome = PlanOutcome::nothing_done(plan);
-            return self.close(plan, &outcome, None, safety, aim, digest);
+            return self.close(plan, &outcome, None, safety, aim, &command_options);
         }
         within(changes, safety)?;
+        let options = self.options(safety);
+        if let Some(canary) = &options.canary {
+            self.note_waves(canary, changes);
+        }
         if safety.dry_run == DryRun::Client || from_files {
             self.show(&preview)?;
             let reason = if from_files { "read from a capture" } else { "dry run" };
             self.note(format!("{reason}: nothing was changed"));
             return Ok(Exit::Done);
         }
-        let options = self.options(safety);
         if (!options.dry_run || safety.diff) && (!changes.is_empty() || plan.waits()) {
             self.note(preview.blocks(false));
         }
@@ -116,7 +119,17 @@ impl Ctx {
         let undoes = command_options.undoes.clone();
         let (outcome, journal) = self.send(plan, &options, safety, undoes, waiting.as_mut()).await?;
         let aim = waiting.as_ref().map(|w| &*w.aim);
-        self.close(plan, &outcome, journal, safety, aim, digest)
+        self.close(plan, &outcome, journal, safety, aim, &command_options)
+    }
+
+    /// Names the sizes of the waves in which nodes are changed.
+    fn note_waves(&mut self, canary: &Canary, plan: &Plan) {
+        let waves = plan.stages.iter().map(|stage| canary.waves(stage)).filter(|waves| waves.len() > 1);
+        for waves in waves.collect::<Vec<_>>() {
+            let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
+            let pause = duration_text(canary.pause);
+            self.note(format!("Nodes are changed in waves of {}, {pause} apart.", list(&sizes)));
+        }
     }
 
     /// Reads the cluster again after the question, which may have been open for long, and refuses a plan that now has
@@ -250,16 +263,17 @@ impl Ctx {
         journal: Option<String>,
         safety: &Safety,
         aim: Option<&dyn Aim>,
-        digest: Option<&str>,
+        command_options: &CommandOptions,
     ) -> Result<Exit> {
         // Dry runs reach no goal.
         let aim = aim.filter(|_| safety.dry_run == DryRun::None);
         let found = aim.and_then(Aim::found);
         let outcome_view = OutcomeView {
             plan,
-            digest,
+            digest: command_options.digest.as_deref(),
             outcome,
             journal,
+            undoes: command_options.undoes.as_deref(),
             found: found.as_deref(),
             reached: aim.and_then(|aim| {
                 let tally = outcome.tally();

@@ -139,8 +139,8 @@ impl Ctx {
         plan.forecast(&Baseline::of(cluster));
         plan.rely_on(cluster);
         // A load has read the pods of nodes that wait for a drain, and no others.
-        let rollouts = plan.consequences.rollouts.iter();
-        let nodes: BTreeSet<String> = rollouts.flat_map(|rollout| rollout.cordoned.clone()).collect();
+        let nodes: BTreeSet<String> =
+            plan.consequences.rollouts.iter().flat_map(|rollout| rollout.cordoned.clone()).collect();
         let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
             return;
         };

@@ -1,5 +1,6 @@
 //! Input from outside the process: signals, command line, time, environment.
 
+use std::future;
 #[cfg(unix)]
 use std::io::IsTerminal;
 use std::io::{BufRead, Read};
@@ -38,7 +39,7 @@ pub fn interrupt(process: &Process) -> impl Future<Output = ()> + use<> {
                 () = asked_to_end => {}
                 () = hung_up => {}
             },
-            None => std::future::pending().await,
+            None => future::pending().await,
         }
     }
 }
@@ -64,7 +65,7 @@ fn hung_up() -> impl Future<Output = ()> {
     async {
         match hangup {
             Some(signals) => next(signals).await,
-            None => std::future::pending().await,
+            None => future::pending().await,
         }
     }
 }
@@ -114,7 +115,7 @@ async fn next(signals: std::io::Result<Signal>) {
         Ok(mut signals) => {
             signals.recv().await;
         }
-        Err(_) => std::future::pending().await,
+        Err(_) => future::pending().await,
     }
 }
 
@@ -133,7 +134,7 @@ fn ignores_hangup() -> bool {
 /// Never resolves: SIGHUP exists on Unix only.
 #[cfg(not(unix))]
 fn hung_up() -> impl Future<Output = ()> {
-    std::future::pending()
+    future::pending()
 }
 
 #[cfg(not(unix))]
@@ -144,7 +145,7 @@ fn asked_to_end() -> impl Future<Output = ()> {
             Ok(mut signals) => {
                 signals.recv().await;
             }
-            Err(_) => std::future::pending().await,
+            Err(_) => future::pending().await,
         }
     }
 }

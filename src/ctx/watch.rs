@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::Ctx;
+use super::{Ctx, time_of};
 use crate::cluster::live::{Follow, LoadError};
 use crate::cluster::{Cluster, live};
 use crate::connect::{Connected, ServerClock};
@@ -84,7 +84,7 @@ impl Watch {
 
     /// The current state.
     pub fn cluster(&mut self) -> &Cluster {
-        let cluster = self.follow.cluster(super::time_of(&self.clock));
+        let cluster = self.follow.cluster(time_of(&self.clock));
         crate::apply::precondition::look(cluster);
         cluster
     }
@@ -92,7 +92,7 @@ impl Watch {
     /// The current state, after the unwatched sources were read again; `None` if the server cannot be
     /// reached.
     pub async fn whole(&mut self) -> Option<&Cluster> {
-        let now = super::time_of(&self.clock);
+        let now = time_of(&self.clock);
         match self.follow.refresh(now).await {
             Ok(()) => self.answered(),
             Err(error) => {
@@ -112,7 +112,7 @@ impl Watch {
         if self.away_since.is_some() {
             return;
         }
-        let now = super::time_of(&self.clock);
+        let now = time_of(&self.clock);
         self.away_since = Some(now);
         let since = now.strftime("%H:%M:%S");
         self.notice = Some(ContactNotice::Lost(match error {
@@ -130,7 +130,7 @@ impl Watch {
         if self.follow.is_current()
             && let Some(since) = self.away_since.take()
         {
-            let outage = super::time_of(&self.clock).duration_since(since);
+            let outage = time_of(&self.clock).duration_since(since);
             let notice = format!("the API server responds again, after {}", human(outage));
             self.notice = Some(ContactNotice::Restored(notice));
         }

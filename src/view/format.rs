@@ -10,6 +10,7 @@ use super::text::{Line, Text};
 use super::yaml::YamlError;
 use super::{Table, View, harmless_xml};
 use crate::program::{as_typed, document_as_typed};
+use crate::view::Joined;
 
 pub use super::yaml::yaml;
 pub use nodewright::text::escape::json;
@@ -67,9 +68,9 @@ pub fn fields(document: &Value) -> String {
         [only] if std::ptr::eq(only, document) => ("the fields are", only),
         [first, ..] => ("each of .items has the fields", first),
     };
-    let names: Vec<&str> =
-        value.as_object().into_iter().flat_map(|fields| fields.keys()).map(String::as_str).collect();
-    format!("{of} {}", names.join(", "))
+    let names =
+        value.as_object().into_iter().flat_map(|fields| fields.keys()).map(String::as_str).joined(", ");
+    format!("{of} {}", names)
 }
 
 /// An invalid `-o`, or one that does not fit the data.
@@ -315,7 +316,7 @@ fn items(document: &Value) -> &[Value] {
 /// All values at the path, joined by commas. The table shows an empty cell as `<none>`.
 fn cell(path: &Path, item: &Value) -> Result<Line, FormatError> {
     let found = path.find(item)?.into_iter().filter(|value| !value.is_null());
-    Ok(found.map(printed).collect::<Vec<_>>().join(",").into())
+    Ok(found.map(printed).joined(",").into())
 }
 
 /// Splits columns at commas, except within brackets or quotes of a path.

@@ -17,9 +17,9 @@ mod yaml;
 
 pub use format::{FormatError, OutputFormat};
 pub use nodewright::text::{
-    API_VERSION, CLOCK_SKEW, Items, ItemsAt, List, NodeSet, age, ago, count, document, duration_text, expand,
-    for_how_long, harmless_json, harmless_lines, harmless_xml, human, is_harmless, list, natural, plural,
-    sanitize, shell_words, some_of, time, to_json,
+    API_VERSION, CLOCK_SKEW, Items, ItemsAt, Joined, List, NodeSet, age, ago, count, distinct, document,
+    duration_text, expand, for_how_long, harmless_json, harmless_lines, harmless_xml, human, is_harmless,
+    list, natural, plural, sanitize, shell_words, some_of, time, to_json,
 };
 pub use outcome_view::{effects_text, to_come};
 pub use table::{Columns, Table, cells};

@@ -11,6 +11,7 @@ use crate::apply::{PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 use crate::error::Exit;
 use crate::model::{PackageChange, PackageDocument, Remaining, RolloutDocument};
 use crate::plan::{Condition, Grade, Plan};
+use crate::view::Joined;
 
 /// Maximum number of table rows; further rows are only counted.
 const MOST_ROWS: usize = 30;
@@ -25,6 +26,8 @@ pub struct OutcomeView<'a> {
     pub outcome: &'a PlanOutcome,
     /// The id of the journal with which the plan can be undone.
     pub journal: Option<String>,
+    /// The id of the journal that the plan reverts.
+    pub undoes: Option<&'a str>,
     pub dry_run: bool,
     /// The command's own findings: blockers of the goal, or leftovers.
     pub found: Option<&'a dyn View>,
@@ -98,8 +101,7 @@ impl OutcomeView<'_> {
         Some(match &self.outcome.ended {
             StopReason::Finished => return None,
             StopReason::Interrupted => {
-                let mut results = self.outcome.results.iter().flatten();
-                if results.all(StepResult::changed_nothing) {
+                if self.outcome.results.iter().flatten().all(StepResult::changed_nothing) {
                     "interrupted before any change was made".to_owned()
                 } else if self.restored_everything() {
                     "interrupted; the pause was removed".to_owned()
@@ -160,13 +162,19 @@ impl OutcomeView<'_> {
             return None;
         }
         let id = self.journal.as_ref()?;
-        let again =
-            "rerun the command to finish the remaining steps; its preview may also list completed steps";
+        let again = match self.undoes {
+            // Without its id, `undo` would take an older command.
+            Some(undone) => format!("to finish the remaining steps: kubectl skyhook undo {undone}"),
+            None => {
+                "rerun the command to finish the remaining steps; its preview may also list completed steps"
+                    .to_owned()
+            }
+        };
         let undo = format!("to undo: kubectl skyhook undo {id}");
         match (self.outcome.verdict(), self.plan.is_undoable()) {
             (PlanVerdict::Done, false) => None,
             (PlanVerdict::Done, true) => Some(undo),
-            (_, false) => Some(again.to_owned()),
+            (_, false) => Some(again),
             (_, true) => Some(format!("{again}; {undo}")),
         }
     }
@@ -319,7 +327,7 @@ pub fn to_come(packages: &[PackageDocument], rollout: &RolloutDocument) -> Strin
     let runs = packages.iter().filter(|package| !package.nodes.is_empty());
     let lines: Vec<String> = runs.map(|package| title(package) + " " + &outcome(rollout, package)).collect();
     let drains = node_rows(rollout, false).into_iter().find(|(term, _)| *term == "drains");
-    lines.into_iter().chain(drains.map(|(_, drains)| drains)).collect::<Vec<_>>().join("; ")
+    lines.into_iter().chain(drains.map(|(_, drains)| drains)).joined("; ")
 }
 
 /// Formats a package and its version change: `driver 2.0.1 → 2.1.0`.
@@ -340,7 +348,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
             return "nothing runs in the current state".to_owned();
         }
         PackageChange::WithoutEffect => {
-            return "changed, but nothing runs on nodes where the package is complete".to_owned();
+            return "nothing runs on nodes where the package is complete".to_owned();
         }
         PackageChange::NotInstalled => return "not installed on any node".to_owned(),
         PackageChange::Removed => return "removed from the spec; no node has it".to_owned(),
@@ -379,7 +387,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     });
     // The interrupt itself may have run, so that only the stage after it remains.
     let after = (verb.is_none() && interrupt.is_none()).then_some("run post-interrupt");
-    let verbs: Vec<&str> = verb.into_iter().chain(interrupt).chain(after).collect();
+    let verbs = verb.into_iter().chain(interrupt).chain(after).joined(" and ");
     let nodes = package.nodes.len();
     let pace = match (package.at_once, rollout.batch) {
         _ if nodes <= 1 => String::new(),
@@ -397,12 +405,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         [] => String::new(),
         nodes => format!("; on {} without this change as well", set(nodes)),
     };
-    format!(
-        "{} on {} ({}){pace}{regardless}",
-        verbs.join(" and "),
-        plural(nodes, "node"),
-        set(&package.nodes)
-    )
+    format!("{} on {} ({}){pace}{regardless}", verbs, plural(nodes, "node"), set(&package.nodes))
 }
 
 /// Rows for drains, the budget unless a change ignores it and starts `everywhere`, waiting custom resources, and the

@@ -1,6 +1,7 @@
 //! The preview of a plan, as text and document.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use crate::plan::{
     Change, Condition, Consequences, Destination, Field, Grade, Metadata, Plan, PlanStage, Preconditions,
     Step,
 };
+use crate::view::Joined;
 
 /// Maximum number of groups of equal changes in the preview; further groups are only counted.
 const MOST_GROUPS: usize = 25;
@@ -93,14 +95,17 @@ impl View for Preview<'_> {
 
     fn document(&self) -> Value {
         let plan = self.plan;
-        let stages = plan.stages.iter().enumerate();
-        let steps = stages.flat_map(|(number, stage)| stage.steps.iter().map(move |s| (number, s)));
-        let steps = steps.map(|(number, step)| StepDocument {
-            target: step.target.to_string(),
-            changes: step.change.describe(),
-            reason: step.reason.clone(),
-            after: after(plan, number),
-        });
+        let steps = plan
+            .stages
+            .iter()
+            .enumerate()
+            .flat_map(|(number, stage)| stage.steps.iter().map(move |s| (number, s)))
+            .map(|(number, step)| StepDocument {
+                target: step.target.to_string(),
+                changes: step.change.describe(),
+                reason: step.reason.clone(),
+                after: after(plan, number),
+            });
         let fields = Document {
             title: plan.title.clone(),
             destination: self.destination.clone(),
@@ -195,11 +200,13 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
     let Some(after) = own.after.as_ref().filter(shown) else {
         return Vec::new();
     };
-    let before = after.iter().filter_map(|number| plan.stages.get(*number)).filter(|stage| !is_pause(stage));
-    let objects = before.flat_map(|stage| {
-        let awaited = stage.until.iter().map(|until| &until.target);
-        stage.steps.iter().map(|step| &step.target).chain(awaited)
-    });
+    let objects =
+        after.iter().filter_map(|number| plan.stages.get(*number)).filter(|stage| !is_pause(stage)).flat_map(
+            |stage| {
+                let awaited = stage.until.iter().map(|until| &until.target);
+                stage.steps.iter().map(|step| &step.target).chain(awaited)
+            },
+        );
     let names: BTreeSet<String> = objects.map(ToString::to_string).collect();
     names.into_iter().collect()
 }
@@ -207,8 +214,8 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
 /// The side effects of a plan.
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
-    let changed = effects.effects.iter().filter(|p| p.change != PackageChange::Unchanged);
-    let changed: Vec<PackageDocument> = changed.cloned().collect();
+    let changed: Vec<PackageDocument> =
+        effects.effects.iter().filter(|p| p.change != PackageChange::Unchanged).cloned().collect();
     let mut text = effects_text(&changed, &effects.rollouts);
     if !text.is_empty() {
         text.blank();
@@ -244,7 +251,7 @@ fn numbers(effects: &Consequences, when: &str) -> Text {
     for (verb, packages) in [("runs", &effects.reruns), ("uninstalls", &effects.uninstalls)] {
         let on = packages.iter().map(|(name, nodes)| format!("{name} on {}", plural(*nodes, "node")));
         if !packages.is_empty() {
-            text.item("- ", format!("{when}{verb} {}", on.collect::<Vec<_>>().join(", ")));
+            text.item("- ", format!("{when}{verb} {}", on.joined(", ")));
         }
     }
     if effects.drains > 0 {
@@ -271,15 +278,11 @@ fn gpus(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Field paths of an object with their values as text.
-type Side = Vec<(String, String)>;
-
 /// A unified diff of every step that changes its object.
 pub fn diff(plan: &Plan) -> Text {
     let mut text = Text::new();
     for step in plan.steps() {
         let (before, after) = sides(step);
-        let (before, after) = (whole(&before), whole(&after));
         if before == after {
             continue;
         }
@@ -300,62 +303,46 @@ pub fn diff(plan: &Plan) -> Text {
     text
 }
 
-fn whole(side: &Side) -> String {
-    side.iter().map(|(_, text)| text.as_str()).collect()
-}
-
-/// The fields that a step changes, before and after.
-fn sides(step: &Step) -> (Side, Side) {
+/// The fields that a step changes, one a line, before and after.
+fn sides(step: &Step) -> (String, String) {
     match &step.change {
         Change::Metadata(metadata) => metadata_sides(metadata),
         Change::Hold(hold) | Change::Release(hold) => metadata_sides(hold.edits()),
         Change::Spec(fields) | Change::Status(fields) => {
             let side = |value: fn(&Field) -> &Option<Value>| {
-                let fields = fields.iter().filter_map(|f| {
-                    let value = value(f).as_ref()?;
-                    Some(field(f.path.join("."), value.to_string()))
-                });
-                fields.collect::<Side>()
+                let lines = fields.iter().filter_map(|f| Some(field(&f.path.join("."), value(f).as_ref()?)));
+                lines.collect::<String>()
             };
             (side(|f| &f.from), side(|f| &f.to))
         }
-        Change::Finalizer { entry, .. } => {
-            let line = format!("metadata.finalizers: {entry}\n");
-            (vec![(line.clone(), line)], Vec::new())
-        }
-        Change::Taints { from, to } => (keyed_items("spec.taints", from), keyed_items("spec.taints", to)),
+        Change::Finalizer { entry, .. } => (field("metadata.finalizers", entry), String::new()),
+        Change::Taints { from, to } => (items("spec.taints", from), items("spec.taints", to)),
         Change::Conditions { remove, restore } => {
-            let at = "status.conditions";
-            (keyed_items(at, remove), keyed_items(at, restore))
+            (items("status.conditions", remove), items("status.conditions", restore))
         }
-        Change::Delete { was } => {
-            let was = was.as_deref().map_or("the object\n".into(), pretty);
-            (vec![(String::new(), was)], Vec::new())
-        }
-        Change::Create(object) => (Vec::new(), vec![(String::new(), pretty(object))]),
+        Change::Delete { was } => (was.as_deref().map_or("the object\n".into(), pretty), String::new()),
+        Change::Create(object) => (String::new(), pretty(object)),
     }
 }
 
-fn field(key: String, value: impl std::fmt::Display) -> (String, String) {
-    let line = format!("{key}: {value}\n");
-    (key, line)
+fn field(key: &str, value: impl Display) -> String {
+    format!("{key}: {value}\n")
 }
 
-fn metadata_sides(metadata: &Metadata) -> (Side, Side) {
-    let (mut before, mut after) = (Side::new(), Side::new());
+fn metadata_sides(metadata: &Metadata) -> (String, String) {
+    let (mut before, mut after) = (String::new(), String::new());
     for (map, edits) in [("annotations", &metadata.annotations), ("labels", &metadata.labels)] {
         for (key, edit) in edits {
             let side = |value: &Option<String>| {
-                let value = value.as_ref()?;
-                Some(field(format!("metadata.{map}.{key}"), readable(value)))
+                Some(field(&format!("metadata.{map}.{key}"), readable(value.as_ref()?)))
             };
             before.extend(side(&edit.from));
             after.extend(side(&edit.to));
         }
     }
     if let Some(to) = metadata.unschedulable {
-        before.push(field("spec.unschedulable".to_owned(), !to));
-        after.push(field("spec.unschedulable".to_owned(), to));
+        before.push_str(&field("spec.unschedulable", !to));
+        after.push_str(&field("spec.unschedulable", to));
     }
     (before, after)
 }
@@ -368,14 +355,9 @@ fn readable(value: &str) -> String {
     }
 }
 
-/// The items of a list, each under its identifying key.
-fn keyed_items(at: &str, items: &[Value]) -> Side {
-    let lines = items.iter().map(|item| {
-        let line = format!("{at}: {item}\n");
-        let identity = ["type", "key", "effect"].map(|member| item[member].to_string());
-        (format!("{at}.{}", identity.join(".")), line)
-    });
-    lines.collect()
+/// The items of a list, one a line.
+fn items(at: &str, items: &[Value]) -> String {
+    items.iter().map(|item| field(at, item)).collect()
 }
 
 fn pretty(object: &Value) -> String {

@@ -115,8 +115,7 @@ impl Table {
 
     /// Adds a row; see [`cells`]. Missing and empty cells are `<none>`.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Line>) -> &mut Self {
-        let cells = cells.into_iter().chain(std::iter::repeat_with(Line::default));
-        for cell in cells.take(self.columns.len()) {
+        for cell in cells.into_iter().chain(std::iter::repeat_with(Line::default)).take(self.columns.len()) {
             self.rows.push(&sanitized_cell(&cell));
         }
         self
@@ -227,8 +226,9 @@ impl Table {
                 }
                 if let (Some(width), false) = (below, std::mem::take(&mut is_heading)) {
                     emit(trimmed(start));
-                    let last = wrap(&last, Some(width)).into_iter();
-                    last.for_each(|line| emit(plain(" ".repeat(BELOW)) + line));
+                    wrap(&last, Some(width))
+                        .into_iter()
+                        .for_each(|line| emit(plain(" ".repeat(BELOW)) + line));
                     continue;
                 }
                 let mut last = match room {

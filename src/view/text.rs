@@ -538,8 +538,9 @@ pub(in crate::view) fn safe(line: &Line) -> Line {
 fn hanging(mark: &str, line: &Line, room: Option<usize>) -> Vec<Line> {
     let hang = mark.width();
     let room = room.map(|room| room.saturating_sub(hang));
-    let wrapped = wrap(line, room).into_iter().enumerate();
-    wrapped
+    wrap(line, room)
+        .into_iter()
+        .enumerate()
         .map(|(i, line)| match i {
             0 => Line::default() + mark + line,
             _ => Line::default() + " ".repeat(hang) + line,

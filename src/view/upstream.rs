@@ -11,6 +11,7 @@ use super::jsonpath::Path;
 use super::monitoring::Metrics;
 use super::text::Text;
 use super::{FormatError, List, View, natural};
+use crate::view::distinct;
 
 /// The kinds of the documents that upstream's CLI prints as well.
 const KINDS: [&str; 3] = ["NodeList", "NodeStatus", "PackageStatus"];
@@ -82,12 +83,12 @@ fn row(kind: &str, item: Value) -> Value {
             {
                 fields.shift_insert(at, "stage".to_owned(), "".into());
             }
-            let fields = fields.into_iter().filter(|(key, value)| !omitted(key, value));
-            let fields = fields.map(|(key, value)| {
-                let name = NAMES.into_iter().find(|(of, ours, _)| kind.starts_with(of) && *ours == key);
-                let value = if key == "packages" { row("", value) } else { value };
-                (name.map_or(key, |(.., theirs)| theirs.to_owned()), value)
-            });
+            let fields =
+                fields.into_iter().filter(|(key, value)| !omitted(key, value)).map(|(key, value)| {
+                    let name = NAMES.into_iter().find(|(of, ours, _)| kind.starts_with(of) && *ours == key);
+                    let value = if key == "packages" { row("", value) } else { value };
+                    (name.map_or(key, |(.., theirs)| theirs.to_owned()), value)
+                });
             Value::Object(fields.collect::<Map<_, _>>())
         }
         Value::Array(rows) => rows.into_iter().map(|one| row(kind, one)).collect(),
@@ -153,9 +154,7 @@ impl SortBy {
         first: &Value,
     ) -> Result<(), FormatError> {
         let none = keys.len() == 0;
-        let mut kinds: Vec<&str> = keys.flatten().map(kind).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
+        let kinds = distinct(keys.flatten().map(kind));
         let spelled = &self.spelled;
         match kinds.as_slice() {
             [] if none => Ok(()),

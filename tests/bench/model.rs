@@ -24,7 +24,7 @@ fn main() {
     println!("{nodes} nodes, {RESOURCES} custom resources");
     measure("one pass", || {
         let model = Model::new(&cluster);
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             black_box(model.all_progress(skyhook.name()).count());
         }
     });

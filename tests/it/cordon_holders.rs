@@ -139,6 +139,24 @@ fn force_uncordon_uncordons_a_held_node() {
     }
 }
 
+/// After the undo of a forced uncordon, the cordon is again that of somebody else.
+#[test]
+fn undo_of_a_forced_uncordon_restores_the_holder() {
+    let cluster = deleted_with_cordons();
+    mark(&cluster, &holders()[0].1);
+    cluster.run(&format!("leftovers --clean --node {NODE} --force-uncordon {NODE} --confirm")).expect_code(0);
+    assert!(!is_cordoned(&cluster));
+    cluster.run("undo --confirm").expect_code(0);
+    assert!(is_cordoned(&cluster));
+    let managers = |cluster: &TestCluster| {
+        let requests = cluster.fake.lines();
+        let writes =
+            requests.into_iter().filter(|line| line.starts_with(&format!("PATCH /api/v1/nodes/{NODE}?")));
+        writes.map(|line| line.contains("fieldManager=kubectl-cordon")).collect::<Vec<_>>()
+    };
+    assert_eq!(managers(&cluster), [false, true]);
+}
+
 /// Puts the node into quarantine during this request.
 fn quarantined_at(cluster: &TestCluster, request: &str) {
     cluster.fake.on(request).times(1).after(|state| {

@@ -90,7 +90,7 @@ fn not_good(ran: &RunOutput) -> Vec<String> {
     let checks = json["items"].as_array().expect("checks").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     checks
-        .filter(|c| c["outcome"] != "Good")
+        .filter(|c| c["outcome"] != "Ok")
         .map(|c| {
             format!("{} {}: {}", text(&c["outcome"]).to_lowercase(), text(&c["title"]), text(&c["message"]))
         })

@@ -247,3 +247,46 @@ fn previews_of_a_pause_name_drains_and_who_waits() {
     });
     insta::assert_snapshot!(ran.join("\n"));
 }
+
+/// A forecast goes on behind a drain that is refused for good, and says that the rollout does not complete; with another
+/// obstacle, a pod without a controller hides nothing.
+#[test]
+fn forecasts_name_a_drain_that_is_refused() {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1,
+        "expectedPods": 1});
+    let here = pod("web-1", "gpu-1", json!({}), json!({}));
+    let bare = pod("bare", "gpu-1", json!({"ownerReferences": []}), json!({}));
+    let budget = budget("web", json!({"app": "web"}), status);
+    let mut start = draining_since("2026-11-20T11:00:00Z");
+    start[0]["spec"]["drainConfig"] = json!({"force": false});
+    let refused = with(start.clone(), [here, budget, bare.clone()]);
+    let unmanaged = with(start, [bare]);
+    let outputs = [refused, unmanaged].map(|items| {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+        let commands = ["status", "reset gpu --no-pause --dry-run"];
+        let ran = commands.map(|command| {
+            run(&format!("{command} --from - --now {NOW}")).stdin(list.as_str()).output().transcript()
+        });
+        ran.join("\n")
+    });
+    insta::assert_snapshot!(outputs.join("\n"));
+}
+
+#[test]
+fn only_a_cordon_in_force_is_said_to_stay() {
+    let held = draining_since("2026-11-20T11:00:00Z");
+    let mut lifted = held.clone();
+    lifted[1]["spec"] = json!({});
+    for (items, is_held) in [(held, true), (lifted, false)] {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+        for (command, note) in [
+            ("pause gpu", "- gpu-1 stays cordoned at least until `kubectl skyhook resume gpu`"),
+            ("disable gpu", "- gpu-1 stays cordoned at least until `kubectl skyhook enable gpu`"),
+            ("node ignore gpu-1", "- gpu-1 stays cordoned while ignored\n"),
+        ] {
+            let ran = run(&format!("{command} --dry-run --from - --now {NOW}")).stdin(list.as_str()).output();
+            assert_eq!(ran.stdout.contains(note), is_held, "{command}\n{}", ran.transcript());
+            assert_eq!(ran.stdout.contains("cordoned"), is_held, "{command}\n{}", ran.transcript());
+        }
+    }
+}

@@ -93,6 +93,30 @@ fn events_of_selected_nodes_are_shown() {
     );
 }
 
+/// Those about the node, about pods and jobs on it, and those that name it.
+#[test]
+fn events_of_one_node_are_shown() {
+    let ran = run("events --node node-1 --from tests/clusters/rollout-stopped").output();
+    assert_eq!(
+        ran.parts(),
+        (
+            "LAST  COUNT  REASON   EVENT\n\
+             16s   1      Apply    node/node-1: Applying package driver:2.0.1 stage apply\n\
+             16s   1      Apply    skyhook/gpu-tune: Applying package driver:2.0.1 to node node-1 stage apply\n\
+             1s    6      Apply    node/node-1: Package driver:2.0.1 state erroring\n\
+             0s    5      BackOff  pod/gpu-tune-driver-2-0-1-apply-node-1-b7892419: Back-off restarting failed container \
+             driver-apply\n",
+            "",
+            Some(0)
+        )
+    );
+    let ran = run("events --node node-9 --from tests/clusters/rollout-stopped").output();
+    assert_eq!(
+        ran.parts(),
+        ("", "error: node \"node-9\" not found\nhint: did you mean node-1, node-2, node-3?\n", Some(1))
+    );
+}
+
 /// The controller of Jobs does not name the custom resource in its messages, but its name begins that of the Job.
 #[test]
 fn warnings_about_package_jobs_are_shown() {

@@ -75,8 +75,13 @@ fn habits_of_other_tools_lead_to_commands() {
              work on some, use `kubectl skyhook node ignore NODE`\n",
         ),
         (
+            "nodes drain n021 --force",
+            "error: unrecognized subcommand 'drain'\n\n  tip: the operator drains nodes before interrupts; to drain one by hand, \
+             use `kubectl drain n021 --force`\n",
+        ),
+        (
             "rollout undo gpu",
-            "error: unrecognized subcommand 'rollout'\n\n  tip: no earlier specs are kept: to roll out an earlier version, \
+            "error: unrecognized subcommand 'rollout undo'\n\n  tip: no earlier specs are kept: to roll out an earlier version, \
              use `kubectl apply -f FILE` with the earlier manifest, and before it `kubectl skyhook lint --diff -f FILE`; \
              `kubectl skyhook undo` reverts a command of this plugin\n",
         ),
@@ -124,9 +129,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "status --show-labels",
-            "error: unexpected argument '--show-labels' found\n\n  tip: custom resources are selected by name; by label: \
-             `kubectl get nodewrights -l LABELS`, or `kubectl get skyhooks -l LABELS`; `kubectl skyhook node status` selects \
-             nodes by label, and shows their labels\n",
+            "error: unexpected argument '--show-labels' found\n\n  tip: `kubectl get nodewrights --show-labels`, or `kubectl get \
+             skyhooks --show-labels`, shows labels\n",
         ),
         (
             "undo --list",
@@ -140,8 +144,8 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "events node/n021",
-            "error: invalid value 'node/n021' for '[NAME]...': the events of a node: kubectl events --all-namespaces --for \
-             node/n021; its state: kubectl skyhook diagnose node n021\n",
+            "error: invalid value 'node/n021' for '[NAME]...': the events of a node: kubectl skyhook events \
+             --node n021; its state: kubectl skyhook diagnose node n021\n",
         ),
         (
             "auth can-i reset",

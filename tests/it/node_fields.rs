@@ -164,7 +164,7 @@ async fn rules_do_not_call_a_partly_read_cluster_healthy() {
 async fn model_knows_no_progress_without_taints() {
     let states = |cluster: &Cluster| -> Vec<ProgressState> {
         let model = Model::new(cluster);
-        let skyhooks = cluster.skyhooks.items().iter();
+        let skyhooks = cluster.skyhooks.iter();
         let all = skyhooks.flat_map(|skyhook| model.all_progress(skyhook.name()));
         let states = all.map(|(_, progress)| progress.state);
         states.filter(|state| *state != ProgressState::Complete).collect()

@@ -121,6 +121,7 @@ const COMMANDS: &[&str] = &[
     "leftovers --clean --node SET -y",
     "diagnose node SET",
     "diagnose stuck --node SET",
+    "events gpu --node SET",
     "fix --node SET -y",
     "reset gpu --node SET -y",
     "update-state gpu driver 1.0.0 apply complete --node SET -y",
@@ -143,7 +144,7 @@ fn pattern_without_match_is_an_error_in_every_command() {
                 ran.transcript()
             );
         };
-        let takes_regex = !command.starts_with("diagnose node");
+        let takes_regex = !command.starts_with("diagnose node") && !command.starts_with("events");
         let words = |set: &str| command.replace("SET", set);
         expect(&words("m*"), "error: no node matches \"m*\"\n", 1);
         expect(&words("n12"), &cluster.run("node status n12").stderr, 1);
@@ -205,7 +206,10 @@ fn every_node_argument_has_the_same_parser() {
 #[test]
 fn diagnose_node_takes_one_node() {
     let ran = cluster().run("diagnose node n1*");
-    assert_eq!(ran.parts(), ("", "error: expected one node, but \"n1*\" matches 3: n[1,10-11]\n", Some(64)));
+    assert_eq!(
+        ran.parts(),
+        ("", "error: expected one node, but \"n1*\" matches 3 nodes: n[1,10-11]\n", Some(64))
+    );
 }
 
 #[test]

@@ -183,14 +183,10 @@ fn a_scope_never_makes_an_effect_a_cause() {
         let (_, effects) = causes_and_effects(&rules::diagnose(&cluster, &Scope::default()).findings);
         let skyhooks = cluster
             .skyhooks
-            .items()
             .iter()
             .map(|skyhook| Scope { skyhooks: vec![skyhook.name().to_owned()], ..Scope::default() });
-        let nodes = cluster
-            .nodes
-            .items()
-            .iter()
-            .map(|node| Scope { nodes: vec![node.name.to_string()], ..Scope::default() });
+        let nodes =
+            cluster.nodes.iter().map(|node| Scope { nodes: vec![node.name.to_string()], ..Scope::default() });
         for scope in skyhooks.chain(nodes) {
             let (causes, _) = causes_and_effects(&rules::diagnose(&cluster, &scope).findings);
             let wrong: Vec<&FindingKey> = causes.intersection(&effects).collect();
@@ -205,7 +201,7 @@ fn each_node_counts_once() {
     for captured in some(clusters::all(), 20) {
         let cluster = cluster(&captured);
         let outlook = Outlook::new(&cluster, rules::diagnose(&cluster, &Scope::default()).findings);
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             let place = format!("{}: {}", captured.name, skyhook.name());
             let summary = outlook.resource(skyhook.name());
             assert_eq!(summary.node_states.all(), cluster.selected(skyhook).count(), "{place}");
@@ -265,7 +261,7 @@ fn a_rollout_progresses_between_batches() {
     for (recording, cluster) in recorded_clusters(["install_count3", "policy_fixed4", "three_reboots"], 60) {
         let report = rules::diagnose(&cluster, &Scope::default());
         let outlook = Outlook::new(&cluster, report.findings);
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             let summary = outlook.resource(skyhook.name());
             if summary.node_states.complete > 0 {
                 seen.entry(recording.clone()).or_default().insert(summary.assessment);

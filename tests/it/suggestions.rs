@@ -138,6 +138,9 @@ fn lines_of_kubectl_name_its_command() {
         ("get svc --from x", "get svc", "get svc"),
         ("api-versions", "api-versions", "api-versions"),
         ("autoscale deployment x", "autoscale", "autoscale deployment x"),
+        ("nodes taint n1 a=b:NoSchedule", "taint", "taint nodes n1 a=b:NoSchedule"),
+        ("wait nodes --all --for=condition=Ready", "wait nodes", "wait nodes --all --for=condition=Ready"),
+        ("rollout status deploy/x", "rollout status", "rollout status deploy/x"),
     ] {
         let ran = run(typed).output();
         let message = format!("error: `{what}` is a kubectl command: kubectl {command}\n");

@@ -371,3 +371,14 @@ fn undelete_is_refused_while_the_crd_is_being_deleted() {
     assert_eq!(cluster.writes(), [""; 0]);
     cluster.run("diagnose stuck --all").expect_stdout("SKY515 crd-being-deleted");
 }
+
+/// Without the CRD, the API server would refuse the recreation after the deletion.
+#[test]
+fn undelete_is_refused_if_crds_cannot_be_read() {
+    let cluster = TestCluster::from_capture("deleted-while-erroring");
+    cluster.fake.on("GET customresourcedefinitions").reply(403);
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(3);
+    ran.expect_stderr("so it is unknown whether skyhook/gpu-tune can be recreated; nothing was changed\n");
+    assert_eq!(cluster.writes(), [""; 0]);
+}

@@ -252,17 +252,12 @@ pub struct Utf16<R> {
     big_endian: bool,
     /// Bytes of an incomplete character.
     rest: Vec<u8>,
-    text: std::io::Cursor<String>,
+    text: Cursor<String>,
 }
 
 impl<R: Read> Utf16<R> {
     pub fn new(stream: R, head: &[u8]) -> Utf16<R> {
-        Utf16 {
-            stream,
-            big_endian: head.starts_with(&BIG_ENDIAN),
-            rest: Vec::new(),
-            text: std::io::Cursor::default(),
-        }
+        Utf16 { stream, big_endian: head.starts_with(&BIG_ENDIAN), rest: Vec::new(), text: Cursor::default() }
     }
 
     /// Decodes the next piece, without an incomplete character at its end; empty at the end of the stream.
@@ -298,7 +293,7 @@ impl<R: Read> Read for Utf16<R> {
         if read > 0 || buffer.is_empty() {
             return Ok(read);
         }
-        self.text = std::io::Cursor::new(self.piece()?);
+        self.text = Cursor::new(self.piece()?);
         self.text.read(buffer)
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! let cluster = dump::load(&["../../tests/clusters/deleted-while-erroring".into()], None)?;
 //! let model = Model::new(&cluster);
-//! for skyhook in cluster.skyhooks.items() {
+//! for skyhook in &cluster.skyhooks {
 //!     for (node, progress) in model.all_progress(skyhook.name()) {
 //!         println!("{} on {}: {}", skyhook.name(), node.name, progress.state.word());
 //!         assert_ne!(progress.state, ProgressState::Complete);

@@ -193,9 +193,8 @@ fn lines_of_a_key(lines: &[String]) -> usize {
     const WIDTHS: [usize; 2] = [64, 76];
     let of_key = |line: &&String| {
         let line = line.trim();
-        let mut bytes = line.bytes();
         WIDTHS.contains(&line.len())
-            && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+            && line.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
     };
     lines.iter().take_while(of_key).count()
 }
@@ -224,8 +223,7 @@ impl Placeholders {
             return secret.to_owned();
         }
         let digest = hmac::sign(&self.0, secret.as_bytes());
-        let hex = digest.as_ref().iter().take(SHOWN);
-        let hex: String = hex.map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = digest.as_ref().iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
         format!("{BEGIN}{hex}>")
     }
 
@@ -258,8 +256,8 @@ impl Placeholders {
         for pattern in patterns {
             let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
                 let whole = found.get(0).expect("a match has a whole");
-                let mut named = ["s", "double", "single"].iter();
-                let secret = named.find_map(|name| found.name(name)).unwrap_or(whole);
+                let secret =
+                    ["s", "double", "single"].iter().find_map(|name| found.name(name)).unwrap_or(whole);
                 let before = &whole.as_str()[..secret.start() - whole.start()];
                 let behind = &whole.as_str()[secret.end() - whole.start()..];
                 format!("{before}{}{behind}", self.of(secret.as_str()))

@@ -244,7 +244,7 @@ pub fn formats() -> Vec<Candidate> {
 
 /// The custom resources, with their progress.
 pub fn skyhooks(cluster: &Cluster) -> Vec<Candidate> {
-    cluster.skyhooks.items().iter().map(|s| Candidate::new(s.name(), progress(s))).collect()
+    cluster.skyhooks.iter().map(|s| Candidate::new(s.name(), progress(s))).collect()
 }
 
 /// The progress of a custom resource: `3/5 nodes complete, paused`.
@@ -275,7 +275,7 @@ fn words_of(status: &Status) -> String {
 
 /// The nodes, described by their conditions.
 pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
-    cluster.nodes.items().iter().map(|n| Candidate::new(&n.name, condition(cluster, n))).collect()
+    cluster.nodes.iter().map(|n| Candidate::new(&n.name, condition(cluster, n))).collect()
 }
 
 /// Names, described by their status in `kubectl get` unless it is `usual`.
@@ -322,8 +322,9 @@ pub fn versions(cluster: &Cluster, skyhook: Option<&str>, package: Option<&str>)
 }
 
 fn all_packages<'a>(cluster: &'a Cluster, skyhook: Option<&str>) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let skyhooks = cluster.skyhooks.items().iter();
-    skyhooks
+    cluster
+        .skyhooks
+        .iter()
         .filter(move |s| skyhook.is_none_or(|name| name == s.name()))
         .flat_map(|s| s.packages().map(|(name, p)| (name, p.version.as_str())))
 }

@@ -7,9 +7,9 @@ use super::shared::diagnosis::Diagnosis;
 use super::shared::mutes::Target;
 use crate::args::connection::duration;
 use crate::args::listing::size;
-use crate::cluster::Source;
 use crate::cluster::capture::{Index, ReadOutcome};
 use crate::cluster::live::{CollectRequest, Collected};
+use crate::cluster::{Source, capture};
 use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
@@ -100,12 +100,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let size = match target {
         Target::Stdout => {
             let mut bytes = Vec::new();
-            let size = crate::cluster::capture::write(&mut bytes, &index, reels, &logs);
+            let size = capture::write(&mut bytes, &index, reels, &logs);
             ctx.write_bytes(&bytes)?;
             size.map_err(|error| Error::failed(format!("cannot write the capture: {error}")))?
         }
         Target::File(file) => {
-            let size = file.fill(|out| crate::cluster::capture::write(out, &index, reels, &logs))?;
+            let size = file.fill(|out| capture::write(out, &index, reels, &logs))?;
             ctx.print(&format!("{}\n", file.path.display()))?;
             size
         }

@@ -1,5 +1,6 @@
 //! (edge) Installs the file that kubectl runs for completion next to the plugin, and removes it.
 
+use std::env;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -142,8 +143,8 @@ impl Place {
             names.push("kubectl-nodewright".to_owned());
             names.push("kubectl_complete-nodewright".to_owned());
         }
-        let entries = names.iter();
-        entries
+        names
+            .iter()
             .map(|name| {
                 let path = self.directory.join(format!("{name}{EXTENSION}"));
                 Entry {
@@ -160,24 +161,21 @@ impl Place {
 /// The path of the plugin, from the command line or the PATH; links are not resolved, because a package
 /// manager changes their targets with each version. If neither has the plugin, the path of this process.
 fn plugin() -> Result<PathBuf> {
-    let called = std::env::args_os().next().unwrap_or_default();
+    let called = env::args_os().next().unwrap_or_default();
     let called = PathBuf::from(called);
     if called.components().count() > 1 {
         return std::path::absolute(&called)
             .map_err(|error| Error::failed(format!("cannot find the plugin: {error}")));
     }
-    let mut on_path = directories().map(|directory| directory.join(&called));
-    match on_path.find(|path| path.is_file()) {
+    match directories().map(|directory| directory.join(&called)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
-        None => {
-            std::env::current_exe().map_err(|error| Error::failed(format!("cannot find the plugin: {error}")))
-        }
+        None => env::current_exe().map_err(|error| Error::failed(format!("cannot find the plugin: {error}"))),
     }
 }
 
 fn directories() -> impl Iterator<Item = PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).collect::<Vec<_>>().into_iter()
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).collect::<Vec<_>>().into_iter()
 }
 
 fn on_path(directory: &Path) -> bool {

@@ -101,6 +101,5 @@ pub fn script(shell: &dyn EnvCompleter) -> String {
     // Writing to memory cannot fail.
     let _ = shell.write_registration(ASKS, name, name, name, &mut bytes);
     let text = String::from_utf8_lossy(&bytes);
-    let lines = text.trim().lines().map(str::trim_end);
-    lines.map(|line| format!("{line}\n")).collect()
+    text.trim().lines().map(str::trim_end).map(|line| format!("{line}\n")).collect()
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::connection::duration;
-use crate::cluster::{Cluster, Unread};
+use crate::cluster::{Cluster, Read, Unread};
 use crate::commands;
 use crate::commands::shared::command::command;
 use crate::commands::shared::grouped::grouped;
@@ -16,7 +16,7 @@ use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::rules::{Blocks, Finding, Rule, Scope, Severity};
+use crate::rules::{ALL, Blocks, Finding, Rule, Scope, Severity};
 use crate::view::monitoring::{self, Case, Metrics, TestResult};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{OutputFormat, View, document, duration_text, list, plural, shell_words, time, to_json};
@@ -85,7 +85,7 @@ command! {
 /// The rules about the installation, about controllers that do not act in time, and about problems that stop the operator
 /// for all custom resources.
 fn rules() -> Vec<&'static Rule> {
-    let all = crate::rules::ALL.iter().copied();
+    let all = ALL.iter().copied();
     let stops = |rule: &Rule| rule.blocks.contains(&Blocks::Reconcile);
     let late = |rule: &Rule| checks::LATE.contains(&rule.code);
     all.filter(|rule| rule.code.starts_with("SKY5") || late(rule) || stops(rule)).collect()
@@ -166,7 +166,11 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
         None => {}
     }
     let mut report = CheckReport::new(&cluster, checks, questions);
-    report.ready_for = args.ready_for.clone().map(|version| (version, readiness_from));
+    report.readiness = args.ready_for.clone().map(|version| Readiness {
+        is_running: ready::is_running(&cluster, &version),
+        first: readiness_from,
+        version,
+    });
     Ok((report, muting))
 }
 
@@ -174,6 +178,7 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 enum CheckResult {
     /// No problem was found.
+    #[serde(rename = "Ok")]
     Good,
     /// The observed state may cause a problem later, or may be intended.
     Warning,
@@ -269,14 +274,27 @@ impl Expectation {
         self.not_checked(message)
     }
 
+    /// What was read of a source, or the result "not checked": an unread source proves no absence.
+    fn read<'r, T>(self, cluster: &Cluster, read: &'r Read<T>) -> Result<&'r T, Check> {
+        match read {
+            Read::Ok(read) => Ok(read),
+            Read::Incomplete(_, why) | Read::Unreadable(why) => Err(self.unread(why)),
+            Read::NotRequested => Err(self.not_asked(cluster)),
+        }
+    }
+
+    /// A good result, if the source was read.
+    fn good_if_read<T>(self, cluster: &Cluster, read: &Read<T>, message: impl Into<String>) -> Check {
+        self.read(cluster, read).map_or_else(|check| check, |_| self.good(message))
+    }
+
     /// The check result for the most severe finding of these rules; `None` without findings above info.
     fn check_findings(self, findings: &[Finding], codes: &[&str]) -> Option<Check> {
         let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();
         let worst = of.iter().max_by_key(|f| f.severity)?;
         // Use the most severe finding that is not muted.
-        let open = of.iter().filter(|f| f.muted.is_none());
-        let worst = open.max_by_key(|f| f.severity).unwrap_or(worst);
+        let worst = of.iter().filter(|f| f.muted.is_none()).max_by_key(|f| f.severity).unwrap_or(worst);
         let outcome = match (&worst.muted, worst.severity) {
             (Some(_), _) => CheckResult::Muted,
             (None, Severity::Error) => CheckResult::Error,
@@ -325,9 +343,17 @@ struct CheckReport {
     questions: Vec<Question>,
     /// The time at which ages are calculated.
     taken_at: String,
-    /// With `--for`, the version, and the index of the first check of it.
     #[serde(skip)]
-    ready_for: Option<(String, usize)>,
+    readiness: Option<Readiness>,
+}
+
+/// The version of `--for`.
+struct Readiness {
+    version: String,
+    /// The index of its first check.
+    first: usize,
+    /// Whether the operator has this version already.
+    is_running: bool,
 }
 
 /// The conclusion from the checks of the installation.
@@ -341,17 +367,23 @@ enum CheckVerdict {
     NotFullyChecked,
 }
 
+/// The result that matters most: an error, a warning, or a check that could not run.
+fn worst(checks: &[Check]) -> CheckResult {
+    let ranked = [CheckResult::Error, CheckResult::Warning, CheckResult::NotChecked];
+    let any = |outcome: &CheckResult| checks.iter().any(|check| check.outcome == *outcome);
+    ranked.into_iter().find(any).unwrap_or(CheckResult::Good)
+}
+
 impl CheckReport {
     fn new(cluster: &Cluster, checks: Vec<Check>, questions: Vec<Question>) -> CheckReport {
-        let any = |outcome| checks.iter().any(|c| c.outcome == outcome);
-        let verdict = if any(CheckResult::Error) {
-            CheckVerdict::Failed
-        } else if any(CheckResult::NotChecked) {
-            CheckVerdict::NotFullyChecked
-        } else {
-            CheckVerdict::Healthy
+        let verdict = match worst(&checks) {
+            CheckResult::Error => CheckVerdict::Failed,
+            _ if checks.iter().any(|check| check.outcome == CheckResult::NotChecked) => {
+                CheckVerdict::NotFullyChecked
+            }
+            _ => CheckVerdict::Healthy,
         };
-        CheckReport { verdict, checks, questions, taken_at: time(cluster.taken_at), ready_for: None }
+        CheckReport { verdict, checks, questions, taken_at: time(cluster.taken_at), readiness: None }
     }
 
     fn exit(&self) -> Exit {
@@ -369,7 +401,7 @@ impl CheckReport {
         let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
         let graded = counted(of(CheckResult::Error), warnings);
         let mut parts = Vec::new();
-        if not_checked > 0 && (self.verdict == CheckVerdict::Failed || self.ready_for.is_some()) {
+        if not_checked > 0 && (self.verdict == CheckVerdict::Failed || self.readiness.is_some()) {
             parts.push(format!("{} not run", plural(not_checked, "check")));
         }
         match of(CheckResult::Muted) {
@@ -382,24 +414,22 @@ impl CheckReport {
         }
         let mut text = Text::new();
         let unchecked = format!("{} could not run", plural(not_checked, "check"));
-        let verdict = match (self.verdict, &self.ready_for) {
-            (verdict, Some((version, from))) => {
-                let any = |outcome| self.checks[*from..].iter().any(|check| check.outcome == outcome);
-                match verdict {
-                    _ if any(CheckResult::Error) => text::error(format!("Not ready for {version}")),
-                    _ if any(CheckResult::Warning) => {
-                        text::warning(format!("Possible problems with {version}"))
-                    }
-                    _ if any(CheckResult::NotChecked) => {
+        let verdict = match (self.verdict, &self.readiness) {
+            (verdict, Some(Readiness { version, first, is_running })) => {
+                match (worst(&self.checks[*first..]), verdict) {
+                    (CheckResult::Error, _) if *is_running => text::error(format!("Problems with {version}")),
+                    (CheckResult::Error, _) => text::error(format!("Not ready for {version}")),
+                    (CheckResult::Warning, _) => text::warning(format!("Possible problems with {version}")),
+                    (CheckResult::NotChecked, _) => {
                         text::warning(format!("Not known whether ready for {version}"))
                     }
-                    CheckVerdict::Failed => text::error(format!(
+                    (_, CheckVerdict::Failed) => text::error(format!(
                         "Nothing found against {version}, but the installation has problems"
                     )),
-                    CheckVerdict::NotFullyChecked => {
+                    (_, CheckVerdict::NotFullyChecked) => {
                         text::warning(format!("Nothing found against {version}, but {unchecked}"))
                     }
-                    CheckVerdict::Healthy => text::good(format!("Ready for {version}")),
+                    (_, CheckVerdict::Healthy) => text::good(format!("Ready for {version}")),
                 }
             }
             (CheckVerdict::Failed, None) => text::error("The installation has problems"),
@@ -450,11 +480,11 @@ impl View for CheckReport {
         let mut text = self.verdict();
         let mut subject = "";
         let mut unchecked = Vec::new();
-        let (installation, readiness) = match &self.ready_for {
-            Some((_, from)) => self.checks.split_at(*from),
+        let (installation, readiness) = match &self.readiness {
+            Some(readiness) => self.checks.split_at(readiness.first),
             None => (&*self.checks, &[][..]),
         };
-        let is_counted = |check: &&Check| self.ready_for.is_some() && check.outcome == CheckResult::Good;
+        let is_counted = |check: &&Check| self.readiness.is_some() && check.outcome == CheckResult::Good;
         let counted = installation.iter().filter(is_counted).count();
         for check in readiness.iter().chain(installation.iter().filter(|check| !is_counted(check))) {
             let hint = check.hint.as_deref();

@@ -22,7 +22,7 @@ use crate::model::ProgressState;
 use crate::rules::support::causes::Causes;
 use crate::rules::support::mute::Mutes;
 use crate::rules::support::reason;
-use crate::rules::{self, Finding, Remedy, Scope, Severity, Subject};
+use crate::rules::{self, Finding, FindingSummary, Remedy, Scope, Severity};
 use crate::view::plural;
 
 /// Explain why a node is not complete
@@ -230,16 +230,8 @@ pub struct NotSelecting<'a> {
 /// A finding about the node.
 #[derive(Serialize, JsonSchema)]
 struct FindingDocument<'a> {
-    /// The code of the rule, such as `SKY201`.
-    code: &'static str,
-    /// The name of the rule.
-    name: &'static str,
-    /// The severity of the finding.
-    severity: Severity,
-    /// The object that the finding is about.
-    subject: &'a Subject,
-    /// The observed problem.
-    message: &'a str,
+    #[serde(flatten)]
+    finding: FindingSummary,
     /// The reason for muting the finding; absent if it is not muted.
     #[serde(rename = "muteReason", skip_serializing_if = "Option::is_none")]
     muted: Option<&'a str>,

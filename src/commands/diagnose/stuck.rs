@@ -1,3 +1,4 @@
+use crate::args::nodes;
 use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::command;
@@ -152,8 +153,8 @@ impl Subject {
                 let number = number.parse().map_err(|_| "expected cause/N, such as cause/2")?;
                 Ok(Subject::Cause(number))
             }
-            Some(_) => crate::args::nodes::skyhook(text).map(Subject::Skyhook),
-            None => crate::args::nodes::skyhook(text).map(Subject::Any),
+            Some(_) => nodes::skyhook(text).map(Subject::Skyhook),
+            None => nodes::skyhook(text).map(Subject::Any),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::shared::command::command;
 use super::shared::rows::PackageRows;
-use crate::api::{Skyhook, Status};
+use crate::api::{Executor, Skyhook, Status};
 use crate::cluster::provenance::changeable;
 use crate::cluster::{Cluster, Node, NodeRecord, Read, Source};
 use crate::ctx::Ctx;
@@ -19,8 +19,8 @@ use crate::view::{NodeSet, View, document, list, plural, time};
 
 /// Show what changed between two captures, or between a capture and the cluster
 ///
-/// Compares custom resources (spec, labels, annotations, status), packages with version, stage and state on each node,
-/// cordons, taints and findings. Nodes that changed in the same way share a line. Data that was not read on one of the
+/// Compares custom resources (spec, labels, annotations, status), the nodes that they select, packages with version, stage
+/// and state on each node, their pods or jobs, cordons, taints and findings. Nodes that changed in the same way share a line. Data that was not read on one of the
 /// sides, or that a capture masks, is listed as not compared.
 ///
 /// Without NEW, OLD is compared with the cluster, or with the capture of --from.
@@ -82,30 +82,26 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 /// The subject of a fact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FactKey {
+struct FactKey {
     /// The custom resource; `None` for facts of a node or of the operator.
-    pub skyhook: Option<String>,
+    skyhook: Option<String>,
     /// `package driver`, `spec.packages.driver.version`, `cordon`.
-    pub field: String,
-    pub node: Option<String>,
+    field: String,
+    node: Option<String>,
 }
 
-pub type Facts = BTreeMap<FactKey, String>;
+type Facts = BTreeMap<FactKey, String>;
 
-/// A fact that changed, with all nodes on which it changed in the same way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    pub skyhook: Option<String>,
-    pub field: String,
-    pub before: Option<String>,
-    pub after: Option<String>,
-    pub nodes: Vec<String>,
+/// The compared source of package runs: pods or Jobs, depending on the operator.
+fn runs_in(cluster: &Cluster) -> Source {
+    match cluster.flavor().executor() {
+        Executor::Pod => Source::Pods,
+        Executor::Job => Source::Jobs,
+    }
 }
-
-const COMPARED: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 
 /// The sources that could not be read completely on either side, with reasons.
-pub fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
+fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
     let unread = |cluster: &Cluster, source| match cluster.source(source) {
         Read::Ok(_) => None,
         Read::NotRequested => Some("not in the capture".to_owned()),
@@ -117,11 +113,12 @@ pub fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
             sides.into_iter().filter_map(|(side, why)| Some(format!("{side}: {}", why?))).collect();
         (!reasons.is_empty()).then(|| (source, list(&reasons)))
     };
-    COMPARED.into_iter().filter_map(missing).collect()
+    let runs = BTreeSet::from([runs_in(old), runs_in(new)]);
+    [Source::Skyhooks, Source::Nodes, Source::Operator].into_iter().chain(runs).filter_map(missing).collect()
 }
 
 /// The facts of a cluster, except those of the excluded sources.
-pub fn facts(cluster: &Cluster, without: &BTreeSet<Source>) -> Facts {
+fn facts(cluster: &Cluster, without: &BTreeSet<Source>) -> Facts {
     let mut facts = Collector(Facts::new());
     if !without.contains(&Source::Operator) {
         for deployment in cluster.operator().acting() {
@@ -131,14 +128,24 @@ pub fn facts(cluster: &Cluster, without: &BTreeSet<Source>) -> Facts {
         }
     }
     if !without.contains(&Source::Skyhooks) {
-        cluster.skyhooks.items().iter().for_each(|skyhook| facts.skyhook(skyhook));
+        cluster.skyhooks.iter().for_each(|skyhook| facts.skyhook(skyhook));
     }
     if !without.contains(&Source::Nodes) {
-        cluster.nodes.items().iter().for_each(|node| facts.node(cluster, node));
+        cluster.nodes.iter().for_each(|node| facts.node(cluster, node));
         facts.packages(cluster);
+    }
+    let is_compared = |sources: &[Source]| sources.iter().all(|source| !without.contains(source));
+    if is_compared(&[Source::Skyhooks, Source::Nodes]) {
+        facts.selections(cluster);
+    }
+    if is_compared(&[Source::Pods, Source::Jobs]) {
+        facts.runs(cluster);
     }
     facts.0
 }
+
+/// The field of a node that a custom resource selects.
+const SELECTED: &str = "selected";
 
 struct Collector(Facts);
 
@@ -218,8 +225,33 @@ impl Collector {
         }
     }
 
+    fn selections(&mut self, cluster: &Cluster) {
+        for skyhook in &cluster.skyhooks {
+            for node in cluster.selected(skyhook) {
+                self.add(Some(skyhook.name()), SELECTED, Some(&node.name), "true".to_owned());
+            }
+        }
+    }
+
+    fn runs(&mut self, cluster: &Cluster) {
+        for run in cluster.package_runs().all().iter().filter(|run| !run.package.is_empty()) {
+            let kind = if run.job.is_some() { "job" } else { "pod" };
+            let field = format!("{kind} of package {} {} at stage {}", run.package, run.version, run.stage);
+            let value = if run.works() {
+                "running"
+            } else if run.alive() {
+                "suspended"
+            } else if run.given_up() {
+                "failed"
+            } else {
+                "ended"
+            };
+            self.add(Some(&run.skyhook), &field, Some(run.node), value.to_owned());
+        }
+    }
+
     fn packages(&mut self, cluster: &Cluster) {
-        let nodes: Vec<&Node> = cluster.nodes.items().iter().collect();
+        let nodes: Vec<&Node> = cluster.nodes.iter().collect();
         for skyhook in cluster.names_on_nodes() {
             for row in PackageRows::of(cluster, &nodes, [skyhook], None).iter() {
                 let node = Some(row.node);
@@ -236,7 +268,7 @@ impl Collector {
 }
 
 /// The facts that differ, and the differing fields that a capture masks.
-pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
+fn differences(old: &Facts, new: &Facts) -> (Vec<Change>, Vec<String>) {
     let keys: BTreeSet<&FactKey> = old.keys().chain(new.keys()).collect();
     let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
     let mut masked = BTreeSet::new();
@@ -258,7 +290,7 @@ pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
         let group = (key.skyhook.clone(), key.field.clone(), before, after);
         found.entry(group).or_default().extend(key.node.clone());
     }
-    let found = found.into_iter().map(|((skyhook, field, before, after), nodes)| Difference {
+    let found = found.into_iter().map(|((skyhook, field, before, after), nodes)| Change {
         skyhook,
         field,
         before: before.cloned(),
@@ -272,10 +304,12 @@ pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
 fn created_or_deleted(old: &Facts, new: &Facts, key: &FactKey) -> bool {
     let (field, skyhook) = match (&key.skyhook, &key.node) {
         (Some(name), None) => ("custom resource", Some(name.clone())),
+        (Some(name), Some(_)) if key.field == SELECTED => ("custom resource", Some(name.clone())),
         (None, Some(_)) => ("node", None),
         _ => return false,
     };
-    let object = FactKey { skyhook, field: field.to_owned(), node: key.node.clone() };
+    let node = key.node.clone().filter(|_| field == "node");
+    let object = FactKey { skyhook, field: field.to_owned(), node };
     key.field != field && old.contains_key(&object) != new.contains_key(&object)
 }
 
@@ -315,7 +349,7 @@ struct Change {
     /// The custom resource; absent for a field of a node or of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     skyhook: Option<String>,
-    /// A path such as `spec.packages.driver.version`; or `package NAME VERSION`, `node status`, `cordon`,
+    /// A path such as `spec.packages.driver.version`; or `package NAME VERSION`, `node status`, `selected`, `cordon`,
     /// `taint KEY:EFFECT`.
     field: String,
     /// The value on the old side; absent if it has none.
@@ -347,12 +381,11 @@ impl DiffReport {
         let undecided = undecided(&before, &after);
         let findings = (!undecided.is_empty())
             .then(|| format!("findings of {} (not checked on one side)", list(&undecided)));
-        let items: Vec<Change> = changes.into_iter().map(Change::from).collect();
         let document = Document {
-            different: !(items.is_empty() && new_findings.is_empty() && gone_findings.is_empty()),
+            different: !(changes.is_empty() && new_findings.is_empty() && gone_findings.is_empty()),
             old: Side::of(old),
             new: Side::of(new),
-            items,
+            items: changes,
             new_findings,
             gone_findings,
             not_compared: sources.chain(masked).chain(findings).collect(),
@@ -383,8 +416,9 @@ impl DiffReport {
             (document.new_findings.len(), "new finding"),
             (document.gone_findings.len(), "finding gone"),
         ];
-        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
         let parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
             .map(|(number, noun)| match noun {
                 "finding gone" => format!("{} gone", plural(number, "finding")),
                 noun => plural(number, noun),
@@ -431,8 +465,9 @@ fn key_lines(keys: &[FindingKey]) -> Vec<String> {
 fn only_in(report: &Report, other: &Report) -> Vec<FindingKey> {
     let other_keys: BTreeSet<FindingKey> = other.findings.iter().map(key).collect();
     let unchecked: BTreeSet<&str> = other.not_checked.iter().map(|n| n.rule.code).collect();
-    let findings = report.findings.iter();
-    let keys: BTreeSet<FindingKey> = findings
+    let keys: BTreeSet<FindingKey> = report
+        .findings
+        .iter()
         .filter(|f| f.severity > Severity::Info && !unchecked.contains(f.rule.code))
         .map(key)
         .filter(|key| !other_keys.contains(key))
@@ -454,18 +489,6 @@ fn undecided(old: &Report, new: &Report) -> Vec<&'static str> {
 impl Side {
     fn of((cluster, source): (&Cluster, &str)) -> Side {
         Side { source: source.to_owned(), taken_at: time(cluster.taken_at) }
-    }
-}
-
-impl From<Difference> for Change {
-    fn from(difference: Difference) -> Change {
-        Change {
-            skyhook: difference.skyhook,
-            field: difference.field,
-            before: difference.before,
-            after: difference.after,
-            nodes: difference.nodes,
-        }
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::shared::admission;
 use super::shared::command::{Write, command, group};
 use super::shared::deletion::Deletion;
+use super::shared::{admission, scope};
 use crate::api::{Executor, Skyhook};
 use crate::args::safety::Safety;
-use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED_REASON};
 use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::ctx::Ctx;
@@ -19,7 +18,7 @@ use crate::plan::{
     Change, Condition, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Refusal, Step, Target,
 };
 use crate::rules::{Scope, diagnose};
-use crate::view::{NodeSet, plural, shell_words};
+use crate::view::{Joined, NodeSet, plural, shell_words};
 
 group! {
     /// Force a deletion that does not finish
@@ -116,7 +115,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     planners::refuse_unmigrated(cluster, &args.name)?;
     let skyhook = cluster.skyhook(&args.name);
     if skyhook.is_none() {
-        super::shared::scope::not_left_out(cluster, "")?;
+        scope::not_left_out(cluster, "")?;
     }
     let mut effects = Consequences::default();
     if let Some(skyhook) = skyhook {
@@ -124,7 +123,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     }
     let nodes = of(cluster, &args.name, args.purge_state);
     if skyhook.is_none() && nodes.is_empty() && !before {
-        super::shared::scope::known_skyhook(cluster, &args.name)?;
+        scope::known_skyhook(cluster, &args.name)?;
     }
     let title = format!("strip the finalizer of {}", args.name);
     let mut plan = Plan::new(title, &args.name);
@@ -138,7 +137,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     if !plan.is_empty() {
         consequences(cluster, args, &nodes, &mut plan.consequences);
     }
-    crate::plan::planners::node::warn(cluster, &mut plan);
+    node::warn(cluster, &mut plan);
     Ok(plan)
 }
 
@@ -151,8 +150,7 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
         return Err(Refusal::NotDeleted { reference, name }.into());
     };
     if skyhook.has_finalizer() {
-        let update = Operation::Update;
-        admission::refuse_unreachable(cluster, update, skyhook, effects)?;
+        admission::refuse_unreachable(cluster, "UPDATE", skyhook, effects)?;
     }
     if cluster.operator().is_down() {
         effects.warn(if cluster.operator().is_absent() {
@@ -252,7 +250,7 @@ pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
             || node::without_conditions(n, &owners).is_some()
             || needs_no_taint(cluster, &model, n, name)
     };
-    cluster.nodes.items().iter().filter(left).collect()
+    cluster.nodes.iter().filter(left).collect()
 }
 
 /// Whether the node has the runtime-required taint for this custom resource and for no other.
@@ -310,7 +308,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     if !recorded.is_empty() {
         let all = recorded.iter().flat_map(|(_, on)| on.entries());
         let packages: BTreeSet<String> = all.map(|e| format!("{} {}", e.name, e.version)).collect();
-        let packages = packages.into_iter().collect::<Vec<_>>().join(", ");
+        let packages = packages.into_iter().joined(", ");
         let on = folded(recorded.iter().map(|(n, _)| *n));
         effects.cannot_be_undone.push(format!(
             "uninstall.sh does not run; changes made by {packages} stay on the hosts of {on}, as do /var/lib/skyhook/{name} \
@@ -325,8 +323,8 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
             )
         });
     }
-    let malformed = cluster.tracked(name).filter(|(_, on)| on.is_malformed());
-    let malformed: Vec<&Node> = malformed.map(|(n, _)| n).collect();
+    let malformed: Vec<&Node> =
+        cluster.tracked(name).filter(|(_, on)| on.is_malformed()).map(|(n, _)| n).collect();
     if !malformed.is_empty() {
         effects.warn(format!(
             "the node state on {} cannot be read: it is unknown what is installed there, and the record \
@@ -379,7 +377,7 @@ fn warn_of_unschedulable_nodes(cluster: &Cluster, name: &str, nodes: &[&Node], e
         return;
     };
     let model = Model::new(cluster);
-    let selected = cluster.nodes.items().iter().filter(tainted).filter(|n| skyhook.selects(n));
+    let selected = cluster.nodes.iter().filter(tainted).filter(|n| skyhook.selects(n));
     let (free, needed): (Vec<&Node>, Vec<&Node>) =
         selected.partition(|n| needs_no_taint(cluster, &model, n, name));
     if !needed.is_empty() {

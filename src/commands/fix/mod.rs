@@ -143,7 +143,7 @@ fn few(lines: &[String]) -> Vec<String> {
 ///
 /// Two remedies contradict each other; or the capture has no custom resources, so that leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
-    super::shared::scope::not_left_out(cluster, ", so it is unknown what is still in use")?;
+    scope::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();
     let mut plan = merged(cluster, parts)?;
@@ -293,8 +293,7 @@ impl Choosing<'_> {
             let key = (self.is_elsewhere(finding), self.cured_by(finding), command);
             (key, at)
         });
-        let kinds = grouped(by_command).into_iter();
-        let kinds = kinds.map(|((elsewhere, cured_by, _), places)| {
+        let kinds = grouped(by_command).into_iter().map(|((elsewhere, cured_by, _), places)| {
             let members: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
             let own = Cause { findings: places, effects: Vec::new() };
             let nodes: Vec<&str> = members.iter().filter_map(|f| f.subject.node.as_deref()).collect();
@@ -319,6 +318,8 @@ impl Choosing<'_> {
         if self.is_skippable(finding) {
             let why = if finding.rule.finds == Finds::LastingWaits && finding.permanent {
                 "the state is probably intended"
+            } else if finding.changing_remedy().is_some_and(|remedy| remedy.choice) {
+                "it needs a decision"
             } else if finding.blocks_progress() {
                 "this may resolve itself"
             } else {
@@ -533,8 +534,10 @@ impl Part {
 
     /// Whether the plan restarts the batches of the finding's custom resource.
     fn restarts_batches_of(&self, finding: &Finding) -> bool {
-        let mut steps = self.plan.steps().filter(|step| restarts_batches(step));
-        steps.any(|step| finding.subject.skyhook.as_ref() == Some(&step.target.name))
+        self.plan
+            .steps()
+            .filter(|step| restarts_batches(step))
+            .any(|step| finding.subject.skyhook.as_ref() == Some(&step.target.name))
     }
 }
 
@@ -550,26 +553,12 @@ fn finding_label(rule: &Rule, subject: &str) -> String {
 /// Two plans set a field to different values.
 fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     refuse_contradictions(&parts)?;
-    // Batches restart last; otherwise the most severe cause comes first.
-    parts.sort_by_key(|part| MergeOrder::of(&part.plan));
+    // Batches restart after all failures are repaired; otherwise the most severe cause comes first.
+    parts.sort_by_key(|part| part.plan.steps().any(restarts_batches));
     restart_batches_last(&mut parts);
     let title = title(&parts);
     let plans = parts.into_iter().map(|part| part.plan).collect();
     Ok(merge::merged(cluster, title, "fix", plans))
-}
-
-/// The order of the merged plans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum MergeOrder {
-    Nodes,
-    /// Batches restart after all failures are repaired.
-    Batches,
-}
-
-impl MergeOrder {
-    fn of(plan: &Plan) -> MergeOrder {
-        if plan.steps().any(restarts_batches) { MergeOrder::Batches } else { MergeOrder::Nodes }
-    }
 }
 
 /// Whether a step restarts the batches of its custom resource.

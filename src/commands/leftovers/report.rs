@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::api::ApiFlavor;
 use crate::cluster::leftover::{Leftover, LeftoverObject, Remnant};
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, active_api};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::rows::cordon_holders;
 use crate::plan::planners::node;
 use crate::view::text::{self, Text};
-use crate::view::{NodeSet, Table, View, cells, document, plural};
+use crate::view::{Joined, NodeSet, Table, View, cells, document, plural};
 
 /// Maximum number of name ranges before the rest is counted.
 const SHOWN: usize = 6;
@@ -149,13 +149,15 @@ pub fn reference(left: &Leftover<'_>) -> String {
 
 fn item<'a>(left: &Leftover<'a>) -> LeftoverEntry<'a> {
     let record = |on: &'a NodeRecord| {
-        let entries = on.entries().iter().map(|entry| Recorded {
-            package: &entry.name,
-            version: &entry.version,
-            stage: entry.stage.as_str(),
-            state: entry.state.as_str(),
-        });
-        entries.collect()
+        on.entries()
+            .iter()
+            .map(|entry| Recorded {
+                package: &entry.name,
+                version: &entry.version,
+                stage: entry.stage.as_str(),
+                state: entry.state.as_str(),
+            })
+            .collect()
     };
     let (node, on) = match left.place {
         LeftoverObject::Node(node, on) => (Some(node), Some(on)),
@@ -191,9 +193,8 @@ fn what(left: &Leftover<'_>) -> String {
     let recorded = node::is_recorded(on);
     let mut parts = Vec::new();
     if recorded {
-        let entries = on.entries().iter();
-        let packages: Vec<String> = entries.map(|e| format!("{} {}", e.name, e.version)).collect();
-        parts.push(format!("record of {}", packages.join(", ")));
+        let packages = on.entries().iter().map(|e| format!("{} {}", e.name, e.version)).joined(", ");
+        parts.push(format!("record of {}", packages));
     }
     let keys: Vec<&str> = on
         .remaining_keys()
@@ -220,8 +221,7 @@ fn cordon(node: &Node) -> &'static str {
 impl Leftovers<'_> {
     /// Deployment policies of the older API that no Skyhook uses.
     fn older_policies(&self) -> Vec<&str> {
-        let all =
-            if self.all { crate::cluster::active_api::unused_policies(self.cluster) } else { Vec::new() };
+        let all = if self.all { active_api::unused_policies(self.cluster) } else { Vec::new() };
         all.into_iter().map(|policy| policy.metadata.name.as_str()).collect()
     }
 
@@ -321,8 +321,7 @@ impl View for Leftovers<'_> {
             text.line(text::dim(format!("Checked {nodes}.")));
             return text;
         }
-        let proven = self.left.iter().filter(|one| one.unproven.is_none());
-        let alike = proven.enumerate().map(|(at, one)| {
+        let alike = self.left.iter().filter(|one| one.unproven.is_none()).enumerate().map(|(at, one)| {
             let alone = wide.then_some(at);
             let key = (one.owner, one.flavor, one.reason, what(one), alone);
             (key, one)
@@ -387,8 +386,7 @@ impl View for Leftovers<'_> {
 
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        let proven = self.left.iter().filter(|one| one.unproven.is_none());
-        for name in proven.map(reference) {
+        for name in self.left.iter().filter(|one| one.unproven.is_none()).map(reference) {
             if !names.contains(&name) {
                 names.push(name);
             }

@@ -15,7 +15,7 @@ use super::shared::mutes::{self, MuteFlags, NewMutes};
 use super::shared::rule::FailOn;
 use crate::api::{DeploymentPolicy, Skyhook, Version};
 use crate::cluster::provenance::{applied as applied_object, changeable};
-use crate::cluster::{Certainty, Cluster, Read, Source, decode_leniently};
+use crate::cluster::{Certainty, Cluster, Read, Source, decode_leniently, kubernetes};
 use crate::ctx::{self, Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
 use crate::lint::{
@@ -214,9 +214,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let (mut report, mut effects, mut changes) = (LintReport::default(), Vec::new(), Vec::new());
     for (input, own, applied) in &checked {
-        let all = cluster.as_ref().zip(applied.as_ref());
-        let all =
-            all.map(|(live, (applied, names))| model::effects(live, applied, names)).unwrap_or_default();
+        let all = cluster
+            .as_ref()
+            .zip(applied.as_ref())
+            .map(|(live, (applied, names))| model::effects(live, applied, names))
+            .unwrap_or_default();
         let (unknown, known): (Vec<_>, Vec<_>) = all.into_iter().partition(|e| e.unread.is_some());
         for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
             ctx.warn(format!("the effects of {skyhook} are unknown without {source}"));
@@ -277,14 +279,13 @@ fn interrupted_nodes(documents: &[Documents], cluster: &Cluster) -> BTreeSet<Str
         .filter(|manifest| manifest.policy().is_some())
         .map(|manifest| manifest.name.as_str())
         .collect();
-    let users = cluster.skyhooks.items().iter();
-    let users = users.filter(|s| policies.contains(&s.spec.deployment_policy.as_str()));
+    let users = cluster.skyhooks.iter().filter(|s| policies.contains(&s.spec.deployment_policy.as_str()));
     let interrupts = |skyhook: &&Skyhook| {
         skyhook.packages().any(|(_, p)| p.interrupt.is_some() || !p.config_interrupts.is_empty())
     };
-    let skyhooks = manifests().filter_map(Manifest::skyhook).chain(users);
-    let skyhooks: Vec<&Skyhook> = skyhooks.filter(interrupts).collect();
-    let selected = cluster.nodes.items().iter().filter(|node| skyhooks.iter().any(|s| s.selects(node)));
+    let skyhooks: Vec<&Skyhook> =
+        manifests().filter_map(Manifest::skyhook).chain(users).filter(interrupts).collect();
+    let selected = cluster.nodes.iter().filter(|node| skyhooks.iter().any(|s| s.selects(node)));
     selected.map(|node| node.name.to_string()).collect()
 }
 
@@ -298,8 +299,8 @@ struct Accepted<'i> {
 impl<'i> Accepted<'i> {
     fn of(input: &'i Input<'_>, report: &LintReport) -> Accepted<'i> {
         // A capture without custom resources does not show the active API.
-        let known = input.cluster.filter(|c| !c.from_files || !c.skyhooks.items().is_empty());
-        let flavor = known.map(Cluster::flavor);
+        let flavor =
+            input.cluster.filter(|c| !c.from_files || !c.skyhooks.items().is_empty()).map(Cluster::flavor);
         let refused = |manifest: &Manifest| {
             let mut errors = report.open().filter(|f| f.severity == Severity::Error);
             let own = |f: &LintFinding| (&f.file, &f.subject.name) == (&manifest.file, &manifest.name);
@@ -334,15 +335,15 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
         cluster.with_applied(accepted.skyhooks, accepted.policies.iter().copied().cloned().collect());
     if applied.config_maps.ok().is_none() {
         // Assume that the operator has created the ConfigMaps of the live spec.
-        let of_packages = cluster.skyhooks.items().iter().flat_map(|skyhook| {
-            let packages = skyhook.packages().filter(|(_, package)| !package.config_map.is_empty());
-            packages.map(|(name, package)| {
-                crate::cluster::kubernetes::of_package(cluster.flavor(), skyhook, name, package)
-            })
+        let of_packages = cluster.skyhooks.iter().flat_map(|skyhook| {
+            skyhook
+                .packages()
+                .filter(|(_, package)| !package.config_map.is_empty())
+                .map(|(name, package)| kubernetes::of_package(cluster.flavor(), skyhook, name, package))
         });
         applied.config_maps = Read::Ok(of_packages.collect());
     }
-    let concerned = applied.skyhooks.items().iter().filter(|skyhook| {
+    let concerned = applied.skyhooks.iter().filter(|skyhook| {
         let policy = skyhook.spec.deployment_policy.as_str();
         own.iter().any(|name| name == skyhook.name()) || policies.contains(&policy)
     });

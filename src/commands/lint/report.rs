@@ -15,7 +15,7 @@ use crate::model::{Effects, PackageDocument, RolloutDocument};
 use crate::plan::Target;
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
-use crate::view::{View, document, effects_text, list, plural};
+use crate::view::{View, distinct, document, effects_text, list, plural};
 
 /// The findings about manifests.
 #[derive(Serialize, JsonSchema)]
@@ -228,11 +228,7 @@ impl View for LintView<'_> {
 
     fn names(&self) -> Vec<String> {
         let subjects = self.report.open().map(|f| &f.subject);
-        let mut names: Vec<String> =
-            subjects.map(|s| format!("{}/{}", s.kind.to_lowercase(), s.name)).collect();
-        names.sort();
-        names.dedup();
-        names
+        distinct(subjects.map(|s| format!("{}/{}", s.kind.to_lowercase(), s.name)))
     }
 
     fn document(&self) -> Value {
@@ -436,8 +432,7 @@ fn test_case(finding: &LintFinding, fail_on: FailOn) -> TestCase {
 pub(super) async fn read(ctx: &mut Ctx, input: &mut Input<'_>, report: &LintReport) -> bool {
     let mut unread = false;
     for (at, manifest) in input.documents.manifests.iter().enumerate() {
-        let mut errors = report.open().filter(|finding| finding.severity == Severity::Error);
-        let refused = errors.any(|f| {
+        let refused = report.open().filter(|finding| finding.severity == Severity::Error).any(|f| {
             let of = &f.subject;
             (&f.file, &of.kind, &of.name) == (&manifest.file, &manifest.kind, &manifest.name)
         });

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use clap::Args;
+
 use crate::api::{ApiFlavor, Status};
 use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::scope;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::model::Model;
@@ -22,7 +25,7 @@ use crate::view::{NodeSet, plural};
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its slot in the batch, and
 /// no other node is started until all nodes of the batch are complete.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node ignore gpu-0001 gpu-0002
   # Also let the batches continue without the node
@@ -42,7 +45,7 @@ pub struct Ignore {
 /// no effect. If a custom resource is being deleted and waits for a node, the node's status is set to
 /// in_progress: once other nodes are uninstalled, the operator works only on nodes with that status. Without
 /// a terminal, a confirmation is needed only if packages run afterwards.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node unignore gpu-0001")]
 pub struct Unignore {
@@ -50,7 +53,7 @@ pub struct Unignore {
     with: IgnoreArgs,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 struct IgnoreArgs {
     #[command(flatten)]
     on: SomeNodes,
@@ -110,10 +113,10 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
     // The next batch may contain any node.
     let named = match action {
         IgnoreAction::Ignore { leave_batch: true } => None,
-        _ => crate::commands::shared::scope::named_nodes(args.on.query(), None, None),
+        _ => scope::named_nodes(args.on.query(), None, None),
     };
     let cluster = ctx.limit_to(named).load_to_change(&planners::NEEDS, required).await?;
-    let nodes = crate::commands::shared::scope::selected(&cluster, args.on.query())?;
+    let nodes = scope::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, action);
     ctx.forecast(&cluster, &mut plan).await;
     let unasked = action == IgnoreAction::Unignore || nodes.len() <= UNASKED;
@@ -122,7 +125,7 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, action: IgnoreAction) -> Result<E
 }
 
 fn planned(cluster: &Cluster, args: &IgnoreArgs, action: IgnoreAction) -> Result<Plan> {
-    Ok(plan(cluster, &crate::commands::shared::scope::selected(cluster, args.on.query())?, action))
+    Ok(plan(cluster, &scope::selected(cluster, args.on.query())?, action))
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], action: IgnoreAction) -> Plan {
@@ -164,7 +167,7 @@ fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Conse
     let mut cordoned: BTreeSet<&str> = BTreeSet::new();
     let (mut running, mut draining) = (BTreeSet::new(), BTreeSet::new());
     let model = Model::new(cluster);
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let name = skyhook.name();
         let package_runs = cluster.package_runs_for(name);
         let runs = |node: &&&Node| package_runs.any_alive_on(name, &node.name);
@@ -184,7 +187,10 @@ fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Conse
                 .notes
                 .push(format!("the rollout of {name} does not complete on {open} while ignored"));
         }
-        let holds = |node: &&&Node| cluster.on_node(node, skyhook.name()).is_some_and(|on| on.cordon);
+        let holds = |node: &&&Node| {
+            let recorded = cluster.on_node(node, skyhook.name()).is_some_and(|on| on.cordon);
+            recorded && node.cordoned() != Some(false)
+        };
         cordoned.extend(nodes.iter().filter(holds).map(|node| &*node.name));
         let waits = |node: &&&Node| {
             skyhook.selects(node) && cluster.pending_uninstalls_on(skyhook, node).next().is_some()
@@ -217,7 +223,7 @@ fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Conse
 /// Adds steps that remove ignored nodes from current batches.
 fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     let mut steps = Vec::new();
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let fields = batches::leave(skyhook, nodes.iter().map(|n| n.name.as_str()));
         if fields.is_empty() {
             continue;
@@ -240,7 +246,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
 /// Also sets the node to in_progress for each deletion that waits for it: after other nodes have finished
 /// their uninstalls, the operator works only on nodes with that status.
 fn choose_for_deletions(cluster: &Cluster, node: &Node, mut change: Metadata) -> Metadata {
-    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    let deleting = cluster.skyhooks.iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.is_active() && s.selects(node)) {
         let mut pending = cluster.pending_uninstalls_on(skyhook, node);
         if let Some(waiting) = pending.find(|p| !p.begins_next()) {
@@ -274,7 +280,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         return;
     }
     let model = Model::new(cluster);
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let in_batch =
             |n: &&&Node| skyhook.status.node_priority.contains_key(&n.name) && !model.is_done_on(skyhook, n);
         let held: Vec<&str> = nodes.iter().filter(in_batch).map(|n| n.name.as_str()).collect();

@@ -8,11 +8,11 @@ use crate::args::nodes::{AnyNodes, OnlySkyhook};
 use crate::cluster::{Cluster, NodeFields, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::grouped::Expand;
-use crate::commands::shared::scope;
+use crate::commands::shared::{grouped, scope};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
-use crate::view::{Columns, View, count, document, plural, to_json};
+use crate::view::{Columns, Joined, View, count, document, plural, to_json};
 
 /// List the nodes of a custom resource
 ///
@@ -47,8 +47,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named =
-        crate::commands::shared::scope::named_nodes(args.on.query(), args.of.skyhook.as_deref(), None);
+    let named = scope::named_nodes(args.on.query(), args.of.skyhook.as_deref(), None);
     // Documents do not contain cordons, so metadata suffices.
     if ctx.global().output.format.is_data() && !args.filter.cordoned {
         ctx.node_fields(NodeFields::Metadata);
@@ -65,17 +64,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     scope::warn_unreadable(ctx, &cluster, &NEEDS);
     ctx.show(&list)?;
-    Ok(crate::commands::shared::scope::exit_without(&cluster, &[Source::Nodes]))
+    Ok(scope::exit_without(&cluster, &[Source::Nodes]))
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
-    crate::commands::shared::scope::readable(cluster, Source::Nodes)?;
+    scope::readable(cluster, Source::Nodes)?;
     let skyhook = match &args.of.skyhook {
         Some(name) => name.clone(),
-        None => crate::commands::shared::scope::only_skyhook(cluster, |_| true)?,
+        None => scope::only_skyhook(cluster, |_| true)?,
     };
-    crate::commands::shared::scope::known_skyhook(cluster, &skyhook)?;
-    let nodes = crate::commands::shared::scope::selected(cluster, args.on.query())?;
+    scope::known_skyhook(cluster, &skyhook)?;
+    let nodes = scope::selected(cluster, args.on.query())?;
     let labels = args.labels.show_labels;
     let mut rows = Rows::of(cluster, &nodes, Some(&skyhook), labels);
     rows.filter(&args.filter);
@@ -147,9 +146,8 @@ impl NodeList {
             let status = if row.malformed.is_some() { "malformed" } else { &row.status };
             *counts.entry(status).or_insert(0) += 1;
         }
-        let counts: Vec<String> =
-            counts.iter().map(|(status, n)| format!("{} {status}", count(*n))).collect();
-        format!("{}: {}", plural(self.rows.len(), "node"), counts.join(", "))
+        let counts = counts.iter().map(|(status, n)| format!("{} {status}", count(*n))).joined(", ");
+        format!("{}: {}", plural(self.rows.len(), "node"), counts)
     }
 }
 
@@ -166,7 +164,7 @@ impl View for NodeList {
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
         if folded {
             let rows: Vec<&NodeRow> = self.rows.iter().collect();
-            return crate::commands::shared::grouped::table(&columns, &rows, |row| &row.node).into();
+            return grouped::table(&columns, &rows, |row| &row.node).into();
         }
         let table = columns.table(&self.rows);
         if self.labels { table.into() } else { table.wrap_last().into() }

@@ -4,6 +4,7 @@ use crate::args::nodes::{OfSkyhook, SomeNodes};
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{WRITES_OF_RESET, command};
+use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::planners::reset;
@@ -43,7 +44,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = crate::commands::shared::scope::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
+    let named = scope::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
     let cluster =
         ctx.limit_to(named).load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
@@ -51,10 +52,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    crate::commands::shared::scope::known_skyhook(cluster, &args.of.skyhook)?;
+    scope::known_skyhook(cluster, &args.of.skyhook)?;
     let request = reset::ResetRequest {
         name: &args.of.skyhook,
-        nodes: crate::commands::shared::scope::selected(cluster, args.on.query())?,
+        nodes: scope::selected(cluster, args.on.query())?,
         package: None,
         failed_only: false,
         batches: false,

@@ -16,7 +16,7 @@ use crate::commands::shared::progress::Progress;
 use crate::model::{Model, ProgressState};
 use crate::outlook::Outlook;
 use crate::view::text::{Label, Line, Span};
-use crate::view::{FormatError, age, list, time};
+use crate::view::{FormatError, Joined, age, list, time};
 use crate::wait::drain::Drain;
 
 /// The required sources of rows.
@@ -253,7 +253,7 @@ impl NodeRow {
 }
 
 fn labels(node: &Node) -> String {
-    node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+    node.labels.iter().map(|(key, value)| format!("{key}={value}")).joined(",")
 }
 
 /// Why a custom resource is not complete on a node, as a sentence and as an object.
@@ -276,7 +276,7 @@ impl<'a> Rows<'a> {
     /// The rows of these nodes; `labels` includes the node labels.
     pub fn of(cluster: &'a Cluster, nodes: &[&'a Node], only: Option<&str>, labels: bool) -> Rows<'a> {
         let mut selecting: HashMap<&str, Vec<&str>> = HashMap::new();
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             let nodes = cluster.nodes_of(skyhook.name());
             for node in nodes.filter(|node| skyhook.selects(node)) {
                 selecting.entry(&node.name).or_default().push(skyhook.name());
@@ -289,8 +289,7 @@ impl<'a> Rows<'a> {
             let keys = node.keys(cluster.flavor()).skyhooks.iter();
             let mut names: Vec<&str> =
                 keys.filter(|(_, on)| on.has_keys()).map(|(n, _)| n.as_str()).collect();
-            let selecting = selecting.get(node.name.as_str());
-            names.extend(selecting.into_iter().flatten());
+            names.extend(selecting.get(node.name.as_str()).into_iter().flatten());
             names.sort_unstable();
             names.dedup();
             names.retain(|name| only.is_none_or(|only| only == *name));

@@ -8,13 +8,13 @@ use crate::cluster::{Cluster, NamedNodes, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::grouped::Expand;
 use crate::commands::shared::rows::READS;
-use crate::commands::shared::scope;
+use crate::commands::shared::{grouped, scope};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::outlook::Outlook;
 use crate::rules::{self, Scope};
 use crate::view::text::Text;
-use crate::view::{Columns, ItemsAt, List, NodeSet, OutputFormat, View, count, node_names, to_json};
+use crate::view::{Columns, ItemsAt, Joined, List, NodeSet, OutputFormat, View, count, node_names, to_json};
 
 /// Show the status of each custom resource on each node
 ///
@@ -59,7 +59,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = crate::commands::shared::scope::named_nodes(args.on.query(), None, None);
+    let named = scope::named_nodes(args.on.query(), None, None);
     // Only all nodes show whether a custom resource of this name has left state.
     let named = named.filter(|_| args.only_skyhook().is_none());
     let named = named.map(|named| NamedNodes { explained: true, ..named });
@@ -92,7 +92,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note(note);
         }
     }
-    Ok(crate::commands::shared::scope::exit_without(&cluster, &[Source::Nodes]))
+    Ok(scope::exit_without(&cluster, &[Source::Nodes]))
 }
 
 /// That a custom resource neither selects the nodes nor has state on them.
@@ -108,13 +108,14 @@ fn selection_notes(cluster: &Cluster) -> Vec<String> {
         return Vec::new();
     }
     let with = |wanted: fn(usize) -> bool| {
-        let nodes = cluster.nodes.items().iter();
+        let nodes = cluster.nodes.iter();
         NodeSet::of(nodes.filter(|node| wanted(cluster.selecting(node).count())).map(|node| &*node.name))
     };
     let sets = [("no custom resource", with(|n| n == 0)), ("several custom resources", with(|n| n > 1))];
     let all = cluster.nodes.items().len();
-    let sets = sets.iter().filter(|(_, nodes)| !nodes.is_empty() && nodes.len() < all);
-    sets.map(|(by, nodes)| format!("selected by {by}: {} ({})", nodes.limited(SHOWN), count(nodes.len())))
+    sets.iter()
+        .filter(|(_, nodes)| !nodes.is_empty() && nodes.len() < all)
+        .map(|(by, nodes)| format!("selected by {by}: {} ({})", nodes.limited(SHOWN), count(nodes.len())))
         .collect()
 }
 
@@ -125,13 +126,13 @@ impl Args {
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
-    crate::commands::shared::scope::readable(cluster, Source::Nodes)?;
+    scope::readable(cluster, Source::Nodes)?;
     let only = args.only_skyhook();
     if let Some(name) = only {
-        crate::commands::shared::scope::known_skyhook(cluster, name)?;
+        scope::known_skyhook(cluster, name)?;
     }
     let labels = args.labels.show_labels;
-    let nodes = crate::commands::shared::scope::selected(cluster, args.on.query())?;
+    let nodes = scope::selected(cluster, args.on.query())?;
     let mut rows = Rows::of(cluster, &nodes, only, labels);
     rows.filter(&args.filter);
     rows.explain(&Outlook::new(cluster, rules::diagnose(cluster, &Scope::default()).findings));
@@ -165,7 +166,7 @@ impl View for NodeStatus<'_> {
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
         if self.folded {
             let rows: Vec<NodeRow> = self.rows.iter().collect();
-            return crate::commands::shared::grouped::table(&columns, &rows, |row| &row.node).into();
+            return grouped::table(&columns, &rows, |row| &row.node).into();
         }
         let table = columns.table(self.rows.iter());
         match (wide, reasons && !self.labels) {
@@ -201,16 +202,16 @@ fn stages(row: &NodeRow) -> String {
         let begun = if of.runs_for.is_empty() { String::new() } else { format!(" ({})", of.runs_for) };
         format!("{} {} {} {}{begun}", of.package, of.version, of.stage, of.state)
     };
-    open.map(stage).collect::<Vec<_>>().join(", ")
+    open.map(stage).joined(", ")
 }
 
 /// Whether the node is cordoned, and the holders of the cordon.
 fn cordon(row: &NodeRow) -> String {
     let lasting = row.runtime_required_cordon.then_some("runtime-required");
     let ours = row.cordoned_by.iter().map(String::as_str).chain(lasting);
-    let others = row.of_taints.iter().flat_map(|of| &of.cordoned_by_others);
-    let others = others.map(|holder| holder.name.as_str());
-    let holders = ours.chain(others).collect::<Vec<_>>().join(", ");
+    let others =
+        row.of_taints.iter().flat_map(|of| &of.cordoned_by_others).map(|holder| holder.name.as_str());
+    let holders = ours.chain(others).joined(", ");
     match (row.cordoned, holders.as_str()) {
         (_, "") | (None, _) => row::cordoned(row).to_owned(),
         (Some(true), holders) => format!("for {holders}"),

@@ -7,10 +7,11 @@ use crate::args::nodes::OnlySkyhook;
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::scope;
 use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::planners::{self, batches, node, pause_guard};
+use crate::plan::planners::{self, batches, merge, node, pause_guard, reset};
 use crate::plan::{Change, Plan, Refusal, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -73,19 +74,19 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = crate::commands::shared::scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
-    let package = crate::commands::shared::scope::package(skyhook, &args.package)?;
+    let skyhook = scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
+    let package = scope::package(skyhook, &args.package)?;
     let stage = stage(args)?;
     let key = package.entry_key(&args.package);
-    let targets: Vec<(&Node, &NodeRecord)> = args
-        .on
-        .nodes(cluster, Some(args.failed_only))?
+    let selected = args.on.nodes(cluster, Some(args.failed_only))?;
+    planners::refuse_unreadable(cluster, skyhook.name(), &selected)?;
+    let targets: Vec<(&Node, &NodeRecord)> = selected
         .into_iter()
         .filter_map(|node| Some((node, cluster.on_node(node, skyhook.name())?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !args.failed_only || e.state == State::Erroring))
         .collect();
     refuse_uninstalls(skyhook, &args.package, &key, stage.as_ref(), &targets)?;
-    crate::plan::planners::reset::refuse(cluster, skyhook, &args.package, &targets)?;
+    reset::refuse(cluster, skyhook, &args.package, &targets)?;
     let mut steps = Vec::new();
     for (node, on) in &targets {
         let Some(state) = &on.state else {
@@ -111,17 +112,11 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.stage(steps);
     if stage.is_none() {
         let package = BTreeSet::from([args.package.as_str()]);
-        crate::plan::planners::merge::bypassed_uninstalls(skyhook, &package, &mut plan.consequences);
+        merge::bypassed_uninstalls(skyhook, &package, &mut plan.consequences);
     }
-    crate::plan::planners::merge::uninstalled_dependencies(
-        cluster,
-        skyhook,
-        &args.package,
-        &nodes,
-        &mut plan.consequences,
-    );
+    merge::uninstalled_dependencies(cluster, skyhook, &args.package, &nodes, &mut plan.consequences);
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
-    crate::plan::planners::merge::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
+    merge::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
     warn_of_running(cluster, skyhook, &args.package, stage.as_ref(), &nodes, &mut plan);
     planners::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
@@ -157,8 +152,8 @@ fn refuse_uninstalls(
     targets: &[(&Node, &NodeRecord)],
 ) -> Result<()> {
     let uninstalls = |on: &NodeRecord| on.entry(key).is_some_and(|e| e.stage.is_uninstall());
-    let of_it = targets.iter().filter(|(_, on)| uninstalls(on));
-    let nodes: Vec<&str> = of_it.map(|(node, _)| node.name.as_str()).collect();
+    let nodes: Vec<&str> =
+        targets.iter().filter(|(_, on)| uninstalls(on)).map(|(node, _)| node.name.as_str()).collect();
     let leaves = skyhook.package(package).is_some_and(|p| skyhook.uninstalls(p));
     let (reference, package, skyhook_name) =
         (skyhook.reference(), package.to_owned(), skyhook.name().to_owned());

@@ -7,12 +7,13 @@ use crate::args::nodes::OnlySkyhook;
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
 use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::scope;
 use crate::commands::shared::scope::PackageNodes;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::model::Model;
-use crate::plan::planners::{self, node, pause_guard};
-use crate::plan::{Change, Condition, Kind, Plan, PlanStage, Refusal, Step, Target};
+use crate::plan::planners::{self, batches, merge, node, pause_guard};
+use crate::plan::{Change, Condition, Consequences, Kind, Plan, PlanStage, Refusal, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that has failed permanently
@@ -62,9 +63,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let skyhook = crate::commands::shared::scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
+    let skyhook = scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
     pause_guard::refuse(cluster, skyhook)?;
     let nodes = args.on.nodes(cluster, None)?;
+    planners::refuse_unreadable(cluster, skyhook.name(), &nodes)?;
     let package_runs = cluster.package_runs_for(skyhook.name());
     let model = Model::new(cluster);
     let stalled: Vec<Stalled<'_>> = nodes
@@ -108,8 +110,7 @@ impl<'a> Stalled<'a> {
         package: &str,
     ) -> Option<Stalled<'a>> {
         let on = cluster.on_node(node, skyhook.name())?;
-        let entries = on.entries_of(Some(skyhook), package).into_iter();
-        let mut stalled = entries.map(|entry| {
+        let mut stalled = on.entries_of(Some(skyhook), package).into_iter().map(|entry| {
             let here: Vec<&PackageRun<'_>> = package_runs
                 .of_skyhook_on(skyhook.name(), &node.name)
                 .filter(|run| run.carries_out(entry))
@@ -177,7 +178,7 @@ fn continue_rollout(
     let targets = stalled.iter().flat_map(|s| &s.ended);
     let gone = |target: &Target| PlanStage::default().awaiting(target.clone(), Condition::Gone, GONE_AT_MOST);
     plan.stages.extend(targets.map(gone));
-    crate::plan::planners::batches::add(cluster, skyhook, Some(&stopped), &nodes, plan);
+    batches::add(cluster, skyhook, Some(&stopped), &nodes, plan);
     plan.consequences.warn(format!(
         "the rollout of {} is stopped; this command restarts its batches, which also affects other nodes",
         skyhook.reference()
@@ -204,11 +205,11 @@ fn consequences(
     skyhook: &Skyhook,
     package: &str,
     stalled: &[Stalled<'_>],
-) -> crate::plan::Consequences {
+) -> Consequences {
     let installs = |s: &&Stalled<'_>| !s.entry.stage.is_uninstall() && !s.ended.is_empty();
-    let mut effects = crate::plan::Consequences::default();
+    let mut effects = Consequences::default();
     let nodes: Vec<&Node> = stalled.iter().filter(installs).map(|s| s.node).collect();
-    crate::plan::planners::merge::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut effects);
+    merge::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut effects);
     let from_apply = |s: &Stalled<'_>| {
         let bare = s.ended.iter().any(|t| t.kind == Kind::Pod);
         bare && s.entry.stage == Stage::PostInterrupt
@@ -243,7 +244,7 @@ fn nothing_given_up(
         })
         .collect();
     if recorded.is_empty() {
-        crate::commands::shared::scope::package(skyhook, package)?;
+        scope::package(skyhook, package)?;
         return Err(Refusal::NotRecorded { package: package.to_owned() }.into());
     }
     for node in &recorded {
@@ -264,7 +265,7 @@ fn nothing_given_up(
     let mut running = Vec::new();
     for node in &recorded {
         let all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
-        running.extend(all.filter(|run| run.package == package && run.alive()).map(|run| run.reference()));
+        running.extend(all.filter(|run| run.package == package && run.works()).map(|run| run.reference()));
     }
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);

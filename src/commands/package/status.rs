@@ -69,8 +69,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = args.skyhook.as_deref();
-    let named =
-        crate::commands::shared::scope::named_nodes(args.on.query(), skyhook, args.package.as_deref());
+    let named = scope::named_nodes(args.on.query(), skyhook, args.package.as_deref());
     if !args.filter.cordoned {
         ctx.node_fields(NodeFields::Metadata);
     }
@@ -92,17 +91,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     status.folded = folds && args.sorting.sort_by.is_none();
     scope::warn_unreadable(ctx, &cluster, &READS);
     ctx.show(&status)?;
-    Ok(crate::commands::shared::scope::exit_without(&cluster, &[Source::Nodes]))
+    Ok(scope::exit_without(&cluster, &[Source::Nodes]))
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
-    crate::commands::shared::scope::readable(cluster, Source::Nodes)?;
+    scope::readable(cluster, Source::Nodes)?;
     let package = args.package.as_deref();
-    let mut nodes = crate::commands::shared::scope::selected(cluster, args.on.query())?;
+    let mut nodes = scope::selected(cluster, args.on.query())?;
     nodes.retain(|node| !args.filter.cordoned || node.cordoned() == Some(true));
     let mut rows = match args.skyhook.as_deref() {
         Some(skyhook) => {
-            crate::commands::shared::scope::known_skyhook(cluster, skyhook)?;
+            scope::known_skyhook(cluster, skyhook)?;
             if let Some(package) = package {
                 scope::known_package(cluster, skyhook, package)?;
             }
@@ -117,7 +116,7 @@ fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
         }
     };
     if args.drift {
-        rows.retain(|row| row.has_drifted());
+        rows.retain(|row| row.has_drifted() || row.malformed.is_some());
     }
     if !args.filter.is_empty() {
         rows.retain(|row| {
@@ -136,7 +135,7 @@ fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
 
 /// The custom resources, including deleted ones with keys on nodes.
 fn names(cluster: &Cluster) -> BTreeSet<&str> {
-    cluster.skyhooks.items().iter().map(|s| s.name()).chain(cluster.names_on_nodes()).collect()
+    cluster.skyhooks.iter().map(|s| s.name()).chain(cluster.names_on_nodes()).collect()
 }
 
 struct PackageStatus<'a> {
@@ -163,8 +162,8 @@ impl PackageStatus<'_> {
         let counts: Vec<String> = counts.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
         let others = others.map(|n| plural(n, "record") + " of versions that are not in the spec");
         let counts = (!counts.is_empty()).then(|| counts.join(", "));
-        let packages = placements.iter().map(|p| p.package);
-        let packages: HashSet<&str> = packages.filter(|name| !name.is_empty()).collect();
+        let packages: HashSet<&str> =
+            placements.iter().map(|p| p.package).filter(|name| !name.is_empty()).collect();
         let nodes: HashSet<&str> = placements.iter().map(|p| &*p.node.name).collect();
         format!(
             "{} on {}: {}",
@@ -202,8 +201,7 @@ impl View for PackageStatus<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let placements = self.rows.placements().iter();
-        node_names(placements.map(|placement| placement.node.name.as_str()))
+        node_names(self.rows.placements().iter().map(|placement| placement.node.name.as_str()))
     }
 
     fn document(&self) -> Value {
@@ -238,16 +236,17 @@ impl PackageStatus<'_> {
             let version = Some(row.version).filter(|_| row.recorded);
             ((row.package, row.skyhook, version, row.spec_version, row.phase), row.node)
         });
-        let rows = grouped(rows).into_iter();
-        rows.map(|((package, skyhook, version, spec_version, phase), nodes)| VersionRow {
-            package,
-            skyhook,
-            version,
-            spec_version,
-            phase,
-            nodes,
-        })
-        .collect()
+        grouped(rows)
+            .into_iter()
+            .map(|((package, skyhook, version, spec_version, phase), nodes)| VersionRow {
+                package,
+                skyhook,
+                version,
+                spec_version,
+                phase,
+                nodes,
+            })
+            .collect()
     }
 
     /// The recorded versions with their nodes.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::shared::command::{CommandInfo, command};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::view::View;
 use crate::view::text::Text;
+use crate::view::{Joined, View, distinct};
 
 pub use super::shared::rights::{Right, rights, rights_to_look};
 
@@ -43,8 +43,7 @@ const OPERATOR: &str = "operator";
 static CHOICES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut choices = vec![VIEWER, OPERATOR];
     choices.extend(online().map(|c| c.words));
-    let groups = online().filter_map(|c| c.words.split_once(' '));
-    for (group, _) in groups {
+    for (group, _) in online().filter_map(|c| c.words.split_once(' ')) {
         if !choices.contains(&group) {
             choices.push(group);
         }
@@ -65,9 +64,7 @@ fn roles(args: &Args) -> Vec<Role> {
     if args.commands.is_empty() {
         return [VIEWER, OPERATOR].map(|name| role(&[name])).to_vec();
     }
-    let mut words: Vec<&str> = args.commands.iter().map(String::as_str).collect();
-    words.sort_unstable();
-    words.dedup();
+    let words = distinct(args.commands.iter().map(String::as_str));
     vec![role(&words)]
 }
 
@@ -186,9 +183,9 @@ impl View for Roles {
             for rule in object["rules"].as_array().into_iter().flatten() {
                 for (at, field) in ["apiGroups", "resources", "resourceNames", "verbs"].iter().enumerate() {
                     if let Some(words) = rule[field].as_array() {
-                        let words: Vec<String> = words.iter().map(Value::to_string).collect();
+                        let words = words.iter().map(Value::to_string).joined(", ");
                         let start = if at == 0 { "- " } else { "  " };
-                        text.line(format!("{start}{field}: [{}]", words.join(", ")));
+                        text.line(format!("{start}{field}: [{}]", words));
                     }
                 }
             }

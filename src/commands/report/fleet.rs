@@ -70,10 +70,10 @@ impl<'a> Fleet<'a> {
             None => Some(ProgressState::Unknown),
         };
         let cell = |node: &'a Node| Cell { name: &node.name, status: otherwise, reason: String::new() };
-        let mut cells: Vec<Cell<'a>> = cluster.nodes.items().iter().map(cell).collect();
+        let mut cells: Vec<Cell<'a>> = cluster.nodes.iter().map(cell).collect();
         let places: HashMap<&str, usize> =
             cells.iter().enumerate().map(|(at, cell)| (cell.name, at)).collect();
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             add(status, skyhook, &places, &mut cells);
         }
         cells.sort_by(|a, b| natural(a.name, b.name));
@@ -87,8 +87,8 @@ impl<'a> Fleet<'a> {
 
     /// The number of nodes by status: `130 nodes: 3 failed, 127 complete`.
     pub fn summary(&self) -> String {
-        let counts = self.counts().into_iter().map(|(status, n)| format!("{} {}", count(n), word(status)));
-        let counts: Vec<String> = counts.collect();
+        let counts: Vec<String> =
+            self.counts().into_iter().map(|(status, n)| format!("{} {}", count(n), word(status))).collect();
         match counts.len() {
             0 => "no nodes".to_owned(),
             _ => format!("{}: {}", plural(self.0.len(), "node"), counts.join(", ")),

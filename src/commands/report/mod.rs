@@ -191,10 +191,12 @@ impl Page<'_, '_> {
     /// Sources, rules and logs that are missing from the page.
     fn not_read(&self) -> Markup {
         let sources: Vec<_> = unread(self.cluster, self.needs).collect();
-        let empty = Source::ESSENTIAL.into_iter().filter(|source| {
-            self.cluster.missing(*source).is_some() && sources.iter().all(|(s, _)| s != source)
-        });
-        let empty: Vec<Source> = empty.collect();
+        let empty: Vec<Source> = Source::ESSENTIAL
+            .into_iter()
+            .filter(|source| {
+                self.cluster.missing(*source).is_some() && sources.iter().all(|(s, _)| s != source)
+            })
+            .collect();
         let (rules, logs) = (self.diagnosis.not_checked(false), self.diagnosis.logs_not_read());
         let mut missing: Vec<String> = sources
             .iter()
@@ -232,9 +234,11 @@ impl Page<'_, '_> {
     /// All causes in full, with a table of contents if there are many; notes are folded.
     fn diagnosis(&self) -> Markup {
         let groups = self.diagnosis.causes();
-        let groups = groups.iter().enumerate().map(|(at, group)| (at + 1, group));
-        let (causes, notes): (Vec<_>, Vec<_>) =
-            groups.partition(|(_, group)| group.severity() > Severity::Info);
+        let (causes, notes): (Vec<_>, Vec<_>) = groups
+            .iter()
+            .enumerate()
+            .map(|(at, group)| (at + 1, group))
+            .partition(|(_, group)| group.severity() > Severity::Info);
         html! {
             @if causes.is_empty() && notes.is_empty() {
                 p {
@@ -301,7 +305,7 @@ const RUNS: usize = 20;
 /// A table with one row per holder. A node with several holders is in several rows.
 pub fn table(cluster: &Cluster) -> Table {
     let mut by_holder: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for node in cluster.nodes.items() {
+    for node in &cluster.nodes {
         let mark =
             if node.cordoned() == Some(true) { "" } else { " (recorded, but the node is not cordoned)" };
         for holder in cordon_holders(cluster, node) {

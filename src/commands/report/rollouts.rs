@@ -8,7 +8,7 @@ use crate::commands::shared::status::item::{Compartment, SkyhookProgress};
 use crate::commands::shared::status::{StatusReport, label};
 use crate::model::ProgressState;
 use crate::view::text::Label;
-use crate::view::{Table, cells, count, plural, sanitize};
+use crate::view::{Joined, Table, cells, count, plural, sanitize};
 
 pub fn html(status: &StatusReport<'_>) -> Markup {
     html! {
@@ -126,7 +126,7 @@ pub fn packages(status: &StatusReport<'_>) -> Table {
                 package.name.as_str(),
                 version,
                 format!("{}/{}", count(done), count(package.nodes)),
-                stages.collect::<Vec<_>>().join(", ")
+                stages.joined(", ")
             ]);
         }
     }
@@ -167,8 +167,8 @@ impl Chart {
         history.sort_unstable();
         // Show an estimate only if `status` shows one, too.
         let estimated = item.summary.remaining.is_some();
-        let completions = status.outlook.timeline.completions.iter();
-        let completions = completions.filter(|(skyhook, _)| estimated && *skyhook == name);
+        let completions =
+            status.outlook.timeline.completions.iter().filter(|(skyhook, _)| estimated && *skyhook == name);
         let at = |seconds: f64| {
             let after = SignedDuration::from_millis((seconds * 1000.0) as i64);
             cluster.taken_at.checked_add(after).ok()
@@ -212,7 +212,7 @@ impl Chart {
         }
         points.push((end, nodes + times.len()));
         let point = |(at, nodes): &(Timestamp, usize)| format!("{:.1},{:.1}", self.x(*at), self.y(*nodes));
-        points.iter().map(point).collect::<Vec<_>>().join(" ")
+        points.iter().map(point).joined(" ")
     }
 
     fn html(&self, item: &SkyhookProgress) -> Markup {

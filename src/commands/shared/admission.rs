@@ -1,7 +1,6 @@
 //! A check for unreachable webhooks that would reject a change, made before the first write.
 
 use crate::api::Skyhook;
-use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Source};
 use crate::error::{Error, Result};
 use crate::plan::{Consequences, Refusal};
@@ -19,7 +18,7 @@ const RULE: &str = "SKY505";
 /// webhooks of others.
 pub fn refuse_unreachable(
     cluster: &Cluster,
-    operation: Operation,
+    operation: &str,
     skyhook: &Skyhook,
     effects: &mut Consequences,
 ) -> Result<()> {

@@ -110,8 +110,7 @@ impl CommandInfo {
 
     /// The documents that the command prints with `-o json`.
     pub fn documents(&self) -> impl Iterator<Item = Published> {
-        let of_plans = [PLAN, OUTCOME].into_iter();
-        self.prints.iter().copied().chain(of_plans.filter(|_| !self.only_reads()))
+        self.prints.iter().copied().chain([PLAN, OUTCOME].into_iter().filter(|_| !self.only_reads()))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::model::ProgressState;
 use crate::outlook::{DeletionOutlook, Outlook};
-use crate::rules::{Finding, Grade, Remedy, Scope, Severity, Subject};
+use crate::rules::{Finding, FindingSummary, Grade, Remedy, Scope, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, shell_words};
 
@@ -233,7 +233,7 @@ pub struct Document {
     /// Packages that must be uninstalled before the operator removes its finalizer.
     pending: Vec<PendingPackage>,
     /// Findings that concern the deletion.
-    findings: Vec<DeletionFinding>,
+    findings: Vec<FindingSummary>,
     /// All remedies, least disruptive first.
     remedies: Vec<Remedy>,
     /// The remedy to apply now; absent if there is none.
@@ -259,21 +259,6 @@ struct PendingPackage {
     restarts: i64,
 }
 
-/// A rule's finding about the deletion.
-#[derive(Debug, Serialize, JsonSchema)]
-struct DeletionFinding {
-    /// The code of the rule.
-    code: String,
-    /// The name of the rule.
-    name: String,
-    /// The severity of the finding.
-    severity: Severity,
-    /// The object that the finding is about.
-    subject: Subject,
-    /// The observed problem.
-    message: String,
-}
-
 impl Document {
     pub fn of(deletion: &Deletion<'_, '_>) -> Document {
         let remedies = deletion.remedies();
@@ -284,15 +269,7 @@ impl Document {
             finalizers: skyhook.metadata.finalizers.clone(),
             finalizer: deletion.cluster.flavor().finalizer().to_string(),
             pending: deletion.outlook.pending.iter().map(PendingPackage::of).collect(),
-            findings: (deletion.findings.iter())
-                .map(|f| DeletionFinding {
-                    code: f.rule.code.to_owned(),
-                    name: f.rule.name.to_owned(),
-                    severity: f.severity,
-                    subject: f.subject.clone(),
-                    message: f.message.clone(),
-                })
-                .collect(),
+            findings: deletion.findings.iter().map(|f| f.summary()).collect(),
             recommended: deletion
                 .recommended()
                 .map(|next| remedies.iter().find(|remedy| remedy.argv == next.argv).cloned().unwrap_or(next)),

@@ -13,8 +13,8 @@ use crate::plan::Refusal;
 use crate::rules::support::mute::{self, LapsedMute, MutedFinding, Mutes};
 use crate::rules::{Finding, Report};
 use crate::view::format::yaml;
-use crate::view::plural;
 use crate::view::text::{self, Line, Text};
+use crate::view::{distinct, plural};
 
 const VARIABLE: &str = "KUBECTL_SKYHOOK_MUTES";
 
@@ -145,9 +145,7 @@ pub fn section(report: &Report) -> Text {
     let mut text = Text::new();
     if let Some(counted) = counted(counts.muted, counts.muted_without_expiry) {
         text.line(text::dim(counted));
-        let mut shown: Vec<String> = report.muted.iter().map(muted_line).collect();
-        shown.sort();
-        shown.dedup();
+        let shown = distinct(report.muted.iter().map(muted_line));
         for line in shown {
             text.indented(2, Line::from(line));
         }

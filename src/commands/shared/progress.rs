@@ -18,7 +18,9 @@ use crate::outlook::{OnNode, Outlook};
 use crate::plan::{Condition, Goal, Plan};
 use crate::rules::Finding;
 use crate::view::text::{self, Line, Text};
-use crate::view::{NodeSet, Table, View, age, cells, count, duration_text, list, plural, time, to_json};
+use crate::view::{
+    Joined, NodeSet, Table, View, age, cells, count, duration_text, list, plural, time, to_json,
+};
 use crate::wait::uninstall::{Point, UninstallProgress};
 use crate::wait::{BlockerCheck, Blockers, Wait};
 
@@ -226,17 +228,18 @@ pub struct Next {
 impl From<&OnNode<'_, '_>> for Progress {
     fn from(on: &OnNode<'_, '_>) -> Progress {
         let progress = &on.progress;
+        let reason = progress.reason.describe();
         Progress {
             state: on.state,
             held_up_by: on.held_up_by.map(HeldUpBy::from),
             reason: Reason {
-                kind: progress.reason.code(),
-                object: progress.reason.object(),
+                kind: reason.code,
+                object: reason.object,
                 message: match &progress.reason {
                     WaitReason::Stage { package, stage } if on.state == ProgressState::Blocked => {
                         format!("stage {stage} of {package} does not finish")
                     }
-                    reason => reason.to_string(),
+                    _ => reason.text,
                 },
             },
             next_action: progress.next_action.as_ref().map(NextAction::from),
@@ -467,9 +470,9 @@ impl Aim for UninstallAim {
             let left = package
                 .unfinished_nodes()
                 .into_iter()
-                .map(|(point, nodes)| format!("{} on {}", point.words(), NodeSet::of(nodes).limited(4)));
-            let left: Vec<String> = left.collect();
-            parts.push(format!("{}: {}: {}", package.title, package.so_far(), left.join(", ")));
+                .map(|(point, nodes)| format!("{} on {}", point.words(), NodeSet::of(nodes).limited(4)))
+                .joined(", ");
+            parts.push(format!("{}: {}: {}", package.title, package.so_far(), left));
             parts.push(if self.requested.unwrap_or(begun) {
                 "the uninstall continues in the cluster unless it is blocked".to_owned()
             } else {

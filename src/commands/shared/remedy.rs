@@ -37,7 +37,7 @@ pub struct Grades<'a> {
 /// Maximum number of commands that one run plans: each costs a simulation of the cluster, and there may be a remedy for
 /// each of thousands of objects. The time of a simulation grows with the square of the packages of a custom resource.
 fn most_plans(cluster: &Cluster) -> usize {
-    let packages = cluster.skyhooks.items().iter().map(|skyhook| skyhook.packages().count());
+    let packages = cluster.skyhooks.iter().map(|skyhook| skyhook.packages().count());
     (5000 / packages.max().unwrap_or(0).max(1)).clamp(1, 50)
 }
 

@@ -71,30 +71,26 @@ pub fn plan_of(writes: &[Write]) -> Plan {
 
 /// A step for every kind that a write covers.
 fn steps(write: Write) -> Vec<Step> {
-    let of = |kind, change: Change| {
-        let target = Target { kind, ..Target::node("", None) };
-        Step::new(target, change, "")
-    };
-    let custom =
-        |change: &dyn Fn() -> Change| ApiFlavor::ALL.map(|flavor| of(Kind::from(flavor), change())).to_vec();
-    let policies = |change: &dyn Fn() -> Change| {
-        let kinds = [Kind::SkyhookPolicy, Kind::NodeWrightPolicy];
-        kinds.map(|kind| of(kind, change())).to_vec()
-    };
-    match write {
-        Write::Nodes => vec![of(Kind::Node, Change::Metadata(Metadata::default()))],
+    let custom = ApiFlavor::ALL.map(Kind::from).to_vec();
+    let policies = vec![Kind::SkyhookPolicy, Kind::NodeWrightPolicy];
+    let metadata = Change::Metadata(Metadata::default());
+    let (delete, create) = (Change::Delete { was: None }, Change::Create(Box::default()));
+    let (kinds, change) = match write {
+        Write::Nodes => (vec![Kind::Node], metadata),
         Write::NodeConditions => {
-            vec![of(Kind::Node, Change::Conditions { remove: Vec::new(), restore: Vec::new() })]
+            (vec![Kind::Node], Change::Conditions { remove: Vec::new(), restore: Vec::new() })
         }
-        Write::Skyhooks => custom(&|| Change::Metadata(Metadata::default())),
-        Write::SkyhookStatus => custom(&|| Change::Status(Vec::new())),
-        Write::DeleteSkyhooks => custom(&|| Change::Delete { was: None }),
-        Write::CreateSkyhooks => custom(&|| Change::Create(Box::default())),
-        Write::DeletePolicies => policies(&|| Change::Delete { was: None }),
-        Write::CreatePolicies => policies(&|| Change::Create(Box::default())),
-        Write::DeleteConfigMaps => vec![of(Kind::ConfigMap, Change::Delete { was: None })],
-        Write::CreateConfigMaps => vec![of(Kind::ConfigMap, Change::Create(Box::default()))],
-        Write::DeletePods => vec![of(Kind::Pod, Change::Delete { was: None })],
-        Write::DeleteJobs => vec![of(Kind::Job, Change::Delete { was: None })],
-    }
+        Write::Skyhooks => (custom, metadata),
+        Write::SkyhookStatus => (custom, Change::Status(Vec::new())),
+        Write::DeleteSkyhooks => (custom, delete),
+        Write::CreateSkyhooks => (custom, create),
+        Write::DeletePolicies => (policies, delete),
+        Write::CreatePolicies => (policies, create),
+        Write::DeleteConfigMaps => (vec![Kind::ConfigMap], delete),
+        Write::CreateConfigMaps => (vec![Kind::ConfigMap], create),
+        Write::DeletePods => (vec![Kind::Pod], delete),
+        Write::DeleteJobs => (vec![Kind::Job], delete),
+    };
+    let step = |kind| Step::new(Target { kind, ..Target::node("", None) }, change.clone(), "");
+    kinds.into_iter().map(step).collect()
 }

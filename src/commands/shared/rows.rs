@@ -1,6 +1,6 @@
 //! One package on one node.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::api::{ApiFlavor, State, Status};
 use crate::args::listing::Sorting;
+use crate::args::nodes::NodeArg;
 use crate::cluster::{Cluster, Event, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::text::{self, Label, Line};
 use crate::view::{Columns, FormatError, NodeSet, Table, age, count, time, to_json};
@@ -294,8 +295,27 @@ impl<'a> EventGroup<'a> {
     }
 }
 
-/// The rows of events about these custom resources, their pods, jobs and nodes, oldest first.
-pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
+/// The rows of events about these custom resources, their pods, jobs and nodes, oldest first; `on`: only those about
+/// these nodes, about pods and jobs on them, and those that name one of them.
+pub fn rows(cluster: &Cluster, names: &[&str], on: Option<&NodeArg>) -> Vec<EventRow> {
+    let package_runs = on.map(|_| cluster.package_runs());
+    let runs = package_runs.iter().flat_map(PackageRuns::all);
+    let node_by_object: HashMap<&str, &str> = runs
+        .flat_map(|run| {
+            let job = run.job.map(|job| job.metadata.name.as_str());
+            let names = job.into_iter().chain(run.pods.iter().map(|pod| pod.name()));
+            names.map(|name| (name, run.node)).collect::<Vec<_>>()
+        })
+        .collect();
+    let is_on = |event: &&Event| {
+        let Some(on) = on else {
+            return true;
+        };
+        let name = event.name.as_str();
+        let of_object = if event.kind == "Node" { Some(&name) } else { node_by_object.get(name) };
+        let named = common(event).1;
+        of_object.copied().into_iter().chain(named).any(|node| on.matches(node))
+    };
     let mut groups: BTreeMap<(&str, String), EventGroup<'_>> = BTreeMap::new();
     // Count an event once, even if it mentions several custom resources.
     let mut counted: BTreeSet<*const Event> = BTreeSet::new();
@@ -304,7 +324,7 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
         let of_nodes = nodes.flat_map(|node| cluster.events_about("Node", &node.name));
         let is_other = |tag: &str| tag != *name && cluster.skyhook(tag).is_some();
         let of_nodes = of_nodes.filter(|event| !event.tag().is_some_and(is_other));
-        for event in cluster.events_mentioning(name).chain(of_nodes) {
+        for event in cluster.events_mentioning(name).chain(of_nodes).filter(is_on) {
             let (message, node) = common(event);
             let group = groups.entry((&event.reason, message)).or_default();
             group.skyhooks.insert(name);
@@ -429,8 +449,10 @@ impl EventRow {
 /// any.
 pub fn cordon_holders(cluster: &Cluster, node: &Node) -> Vec<String> {
     let keys = node.keys(cluster.flavor());
-    let marked = keys.skyhooks.iter().filter(|(_, on)| on.cordon);
-    let mut holders: Vec<String> = marked
+    let mut holders: Vec<String> = keys
+        .skyhooks
+        .iter()
+        .filter(|(_, on)| on.cordon)
         .map(|(name, _)| match cluster.skyhook(name) {
             Some(skyhook) if skyhook.selects(node) => skyhook.reference(),
             Some(skyhook) => format!("{} (does not select the node)", skyhook.reference()),

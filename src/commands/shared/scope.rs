@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners;
 use crate::rules::{self, Rule, Scope};
-use crate::view::{NodeSet, count, plural, shell_words};
+use crate::view::{Joined, NodeSet, plural, shell_words};
 
 /// The scope of a diagnosis: custom resources, nodes and rules.
 ///
@@ -52,7 +52,7 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
     if !error.hints.is_empty() {
         return Err(error);
     }
-    let all = known.into_iter().collect::<Vec<_>>().join(", ");
+    let all = known.into_iter().joined(", ");
     Err(error.hint(format!("{skyhook} has {all}")))
 }
 
@@ -63,7 +63,7 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
 /// The package is unknown; the error lists similar names.
 pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     let runs = cluster.package_runs();
-    let skyhooks = cluster.skyhooks.items().iter().map(|s| s.name()).chain(cluster.names_on_nodes());
+    let skyhooks = cluster.skyhooks.iter().map(|s| s.name()).chain(cluster.names_on_nodes());
     let known: BTreeSet<String> = skyhooks.flat_map(|skyhook| packages(cluster, &runs, skyhook)).collect();
     if known.contains(package) {
         return Ok(());
@@ -160,18 +160,18 @@ pub fn single<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<&'a Node> {
         several => Err(Error::usage(format!(
             "expected one node, but {:?} matches {}: {}",
             arg.to_string(),
-            count(several.len()),
+            plural(several.len(), "node"),
             NodeSet::of(several.iter().map(|node| node.name.as_str())).limited(6)
         ))),
     }
 }
 
 /// The nodes of one argument, at least one.
-fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
+pub fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
     if let Some(names) = arg.names() {
         return names.iter().map(|name| known(cluster, name)).collect();
     }
-    let matched: Vec<&Node> = cluster.nodes.items().iter().filter(|node| arg.matches(&node.name)).collect();
+    let matched: Vec<&Node> = cluster.nodes.iter().filter(|node| arg.matches(&node.name)).collect();
     if matched.is_empty() {
         complete(cluster, Source::Nodes)?;
         return Err(Error::failed(format!("no node matches {:?}", arg.to_string())));
@@ -183,7 +183,7 @@ fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
 /// accepts.
 fn hint_of_regex(cluster: &Cluster, arg: &NodeArg, error: Error) -> Error {
     let text = arg.to_string();
-    let nodes = cluster.nodes.items().iter();
+    let nodes = cluster.nodes.iter();
     let matched = whole(&text).map_or(0, |regex| nodes.filter(|n| regex.is_match(&n.name)).count());
     if arg.names().is_some() || matched == 0 {
         return error;
@@ -214,7 +214,7 @@ fn known<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Node> {
         return Ok(node);
     }
     complete(cluster, Source::Nodes)?;
-    let names = cluster.nodes.items().iter().map(|n| n.name.as_str());
+    let names = cluster.nodes.iter().map(|n| n.name.as_str());
     Err(Error::unknown("node", name, names))
 }
 
@@ -262,8 +262,8 @@ impl PackageNodes {
 /// The name is unknown, and the error lists similar names; or the custom resources could not be read.
 pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     let on_nodes = cluster.names_on_nodes();
-    let legacy = cluster.legacy.items().iter().map(|s| s.name());
-    let mut known: Vec<&str> = cluster.skyhooks.items().iter().map(|s| s.name()).collect();
+    let legacy = cluster.legacy.iter().map(|s| s.name());
+    let mut known: Vec<&str> = cluster.skyhooks.iter().map(|s| s.name()).collect();
     known.extend(on_nodes);
     known.extend(legacy);
     let may_exist = cluster.skyhooks.absence() == Certainty::Presumed && cluster.node(name).is_none();
@@ -277,7 +277,7 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
 /// The error for a name that no custom resource has. Hints have the command for a node, a package or a rule of that name.
 fn not_found<'a>(cluster: &Cluster, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
     let error = Error::unknown_among(cluster.flavor().kind(), name, known);
-    let owner = cluster.skyhooks.items().iter().find(|skyhook| skyhook.package(name).is_some());
+    let owner = cluster.skyhooks.iter().find(|skyhook| skyhook.package(name).is_some());
     if cluster.node(name).is_some() {
         error.hint(format!("{name} is a node: kubectl skyhook diagnose node {name}"))
     } else if let Some(owner) = owner {
@@ -337,7 +337,7 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     }
     planners::refuse_unmigrated(cluster, name)?;
     complete(cluster, Source::Skyhooks)?;
-    let known = cluster.skyhooks.items().iter().map(Skyhook::name);
+    let known = cluster.skyhooks.iter().map(Skyhook::name);
     Err(not_found(cluster, name, known))
 }
 
@@ -348,7 +348,7 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
 /// None or several fit; the hints are complete values of the flag.
 pub fn only_skyhook(cluster: &Cluster, fits: impl Fn(&str) -> bool) -> Result<String> {
     complete(cluster, Source::Skyhooks)?;
-    let known = cluster.skyhooks.items().iter().map(Skyhook::name).chain(cluster.names_on_nodes());
+    let known = cluster.skyhooks.iter().map(Skyhook::name).chain(cluster.names_on_nodes());
     let known: BTreeSet<&str> = known.filter(|name| fits(name)).collect();
     let names: Vec<&str> = known.into_iter().collect();
     match names.as_slice() {
@@ -369,7 +369,7 @@ pub fn only_skyhook(cluster: &Cluster, fits: impl Fn(&str) -> bool) -> Result<St
 /// The custom resource does not exist, or none is named and several fit.
 pub fn owner<'a>(cluster: &'a Cluster, named: Option<&str>, package: &str) -> Result<&'a Skyhook> {
     let has = |name: &str| cluster.skyhook(name).is_some_and(|skyhook| skyhook.package(package).is_some());
-    let none = !cluster.skyhooks.items().iter().any(|skyhook| has(skyhook.name()));
+    let none = !cluster.skyhooks.iter().any(|skyhook| has(skyhook.name()));
     match named {
         Some(name) => existing(cluster, name),
         None => existing(cluster, &only_skyhook(cluster, |name| none || has(name))?),
@@ -424,16 +424,13 @@ pub fn readable(cluster: &Cluster, source: Source) -> Result<()> {
 ///
 /// The source could not be read completely; the error has the reason.
 pub fn complete(cluster: &Cluster, source: Source) -> Result<()> {
-    match cluster.source(source) {
-        Read::Incomplete(_, why) | Read::Unreadable(why) => {
-            Err(Error::failed(format!("cannot read {source}: {why}")))
-        }
-        _ => Ok(()),
+    match cluster.source(source).unread() {
+        Some(why) => Err(Error::failed(format!("cannot read {source}: {why}"))),
+        None => Ok(()),
     }
 }
 
 /// The exit code of output that is worthless without these sources.
 pub fn exit_without(cluster: &Cluster, sources: &[Source]) -> Exit {
-    let mut sources = sources.iter();
-    if sources.any(|source| cluster.missing(*source).is_some()) { Exit::Failed } else { Exit::Done }
+    if sources.iter().any(|source| cluster.missing(*source).is_some()) { Exit::Failed } else { Exit::Done }
 }

@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::shared::command::command;
 use super::shared::diagnosis::Diagnosis;
 use super::shared::mutes::MuteFlags;
-use super::shared::scope;
 use super::shared::status::item::SkyhookProgress;
 use super::shared::status::{self, StatusReport, label};
+use super::shared::{progress, scope};
 use crate::api::Skyhook;
 use crate::apply::StopReason;
 use crate::args::connection::duration;
@@ -85,25 +85,25 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return watch(ctx, args, &needs).await;
     }
     let cluster = ctx.load(&needs).await?;
-    super::shared::scope::readable(&cluster, Source::Skyhooks)?;
+    scope::readable(&cluster, Source::Skyhooks)?;
     let muting = args.muting.load(ctx, &cluster)?;
     let mut page = view(&cluster, args, &muting.mutes)?;
     page.sort(&args.sorting)?;
     page.only_rows = ctx.global().output.no_headers;
-    if page.is_empty() {
+    if page.is_empty() && cluster.skyhooks.unread().is_none() {
         ctx.note(format!("There is no {}.", cluster.flavor().kind()));
     }
     scope::warn_unreadable(ctx, &cluster, &needs);
     ctx.show(&page)?;
-    Ok(muting.exit(super::shared::scope::exit_without(&cluster, &Source::ESSENTIAL)))
+    Ok(muting.exit(scope::exit_without(&cluster, &Source::ESSENTIAL)))
 }
 
 async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
-    super::shared::progress::refuse(ctx, Some("kubectl skyhook wait -o json"))?;
-    let cluster = super::shared::progress::load_within(ctx, needs, args.timeout).await?;
-    super::shared::scope::readable(&cluster, Source::Skyhooks)?;
-    super::shared::scope::readable(&cluster, Source::Nodes)?;
-    args.names.iter().try_for_each(|name| super::shared::scope::known_skyhook(&cluster, name))?;
+    progress::refuse(ctx, Some("kubectl skyhook wait -o json"))?;
+    let cluster = progress::load_within(ctx, needs, args.timeout).await?;
+    scope::readable(&cluster, Source::Skyhooks)?;
+    scope::readable(&cluster, Source::Nodes)?;
+    args.names.iter().try_for_each(|name| scope::known_skyhook(&cluster, name))?;
     scope::warn_unreadable(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
     let ended = ctx.wait(&mut live, cluster, args.timeout).await?;
@@ -112,11 +112,11 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         return Ok(Exit::Findings);
     }
     ctx.show(&live.last(ctx.redraws()))?;
-    super::shared::progress::exit(&ended, args.timeout)
+    progress::exit(&ended, args.timeout)
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {
-    args.names.iter().try_for_each(|name| super::shared::scope::known_skyhook(cluster, name))?;
+    args.names.iter().try_for_each(|name| scope::known_skyhook(cluster, name))?;
     let report = rules::diagnose(cluster, &Scope::default()).mute(cluster, mutes);
     let mut status = StatusReport::new(cluster, report, &args.names);
     status.mute_words = args.muting.words();
@@ -295,8 +295,9 @@ impl ctx::Aim for Live {
             whole.line(text::dim(rate));
         }
         let items = || status.document.items.iter();
-        let open = items().filter(|item| !ended(item.summary.assessment));
-        let open = open.map(|item| (item.name.clone(), item.summary.assessment));
+        let open = items()
+            .filter(|item| !ended(item.summary.assessment))
+            .map(|item| (item.name.clone(), item.summary.assessment));
         let before = std::mem::replace(&mut self.open, open.collect());
         let vanished = items().find(|item| {
             let was = before.iter().find(|(name, _)| *name == item.name);

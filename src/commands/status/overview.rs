@@ -8,7 +8,7 @@ use crate::commands::shared::status::{Findings, StatusReport, label};
 use crate::commands::shared::{cause_table, mutes};
 use crate::model::ProgressState;
 use crate::view::text::{self, Line, Text};
-use crate::view::{Columns, Table, age, count, list, plural, shell_words};
+use crate::view::{Columns, Joined, Table, age, count, list, plural, shell_words};
 
 /// Number of lines of a small terminal, without the prompt.
 const LINES: usize = 23;
@@ -52,7 +52,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
 fn items(status: &StatusReport<'_>, wide: bool) -> Table {
     let columns = Columns::new()
         .with("name", |item: &&SkyhookProgress| item.name.as_str().into())
-        .with("assessment", |item| {
+        .with("state", |item| {
             let assessment = item.summary.assessment;
             label(assessment).span(format!("{assessment:?}")).into()
         })
@@ -91,7 +91,7 @@ fn packages(packages: &[Package]) -> String {
         let done = if package.uninstalling { package.absent } else { package.complete };
         format!("{} {}/{}", package.name, count(done), count(package.nodes))
     };
-    packages.map(one).collect::<Vec<_>>().join(",")
+    packages.map(one).joined(",")
 }
 
 /// The complete nodes by compartment: `canary 3/3,(default) 28/37`.
@@ -100,7 +100,7 @@ fn compartments(item: &SkyhookProgress) -> String {
         let stopped = if part.stopped { " stopped" } else { "" };
         format!("{} {}/{}{stopped}", part.title(), count(part.completed), count(part.nodes))
     };
-    item.compartments.iter().map(one).collect::<Vec<_>>().join(",")
+    item.compartments.iter().map(one).joined(",")
 }
 
 /// The headline, then one line per cause, for one custom resource or for all.
@@ -161,8 +161,10 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
 /// Rules that could not run, muted causes and lapsed mutes.
 pub fn end(status: &StatusReport<'_>) -> Text {
     let document = &status.document;
-    let words = ["kubectl", "skyhook", "diagnose", "stuck"].into_iter();
-    let words: Vec<&str> = words.chain(status.mute_words.iter().map(String::as_str)).collect();
+    let words: Vec<&str> = ["kubectl", "skyhook", "diagnose", "stuck"]
+        .into_iter()
+        .chain(status.mute_words.iter().map(String::as_str))
+        .collect();
     let diagnose = || Line::from("; see ") + text::command(shell_words(&words));
     let mut text = Text::new();
     let goes_on = |item: &SkyhookProgress| {

@@ -3,6 +3,7 @@
 use super::{overview, tree};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
+use crate::commands::shared::rows;
 use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
 use crate::commands::shared::status::{StatusReport, label, uninstalls};
 use crate::model::{AtOnce, ProgressState};
@@ -224,8 +225,8 @@ fn tables(text: &mut Text, parts: &[Compartment], packages: &[Package], item: &S
 }
 
 fn compartments(parts: &[Compartment], runs: usize) -> Table {
-    let mut table =
-        Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).truncate_last();
+    let mut table = Table::new(["compartment", "batch", "complete", "max", "failures", "rollout", "next"])
+        .truncate_last();
     for part in parts {
         let rollout = match part.assessment {
             ProgressState::Complete => text::good("done"),
@@ -298,8 +299,8 @@ fn done(package: &Package) -> Line {
 
 /// The latest events about a custom resource, its pods and jobs.
 fn events(cluster: &Cluster, name: &str, most: usize) -> Table {
-    let mut rows = crate::commands::shared::rows::rows(cluster, &[name]);
+    let mut rows = rows::rows(cluster, &[name], None);
     rows.reverse();
     rows.truncate(most);
-    crate::commands::shared::rows::table(&rows, cluster.taken_at)
+    rows::table(&rows, cluster.taken_at)
 }

@@ -82,8 +82,9 @@ fn add<'a>(
     let progress = &on.progress;
     let record = cluster.on_node(node, name);
     let entries = record.map_or(&[][..], |record| record.entries());
-    let active = entries.iter().filter(|e| matches!(e.state, State::InProgress | State::Erroring));
-    let stages: Vec<(String, bool)> = active
+    let stages: Vec<(String, bool)> = entries
+        .iter()
+        .filter(|e| matches!(e.state, State::InProgress | State::Erroring))
         .map(|entry| {
             let (package, version) = entry.identity();
             let stage = format!("{package} {version} {} {}", entry.stage, entry.state);
@@ -91,8 +92,11 @@ fn add<'a>(
         })
         .collect();
     let fails = stages.iter().any(|(_, fails)| *fails);
-    // A wait on another node is explained by its cause.
-    let reason = match on.held_up_by.filter(|_| on.state > progress.state) {
+    // A wait on another node is explained by its cause, and so is a failure here.
+    let explains = |finding: &&Finding| {
+        on.state > progress.state || fails && finding.subject.node.as_deref() == Some(&*node.name)
+    };
+    let reason = match on.held_up_by.filter(explains) {
         Some(finding) => held_up(name, node, finding),
         None => progress.reason.to_string(),
     };

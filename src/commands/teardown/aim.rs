@@ -144,8 +144,7 @@ impl Aim for Teardown {
             } else {
                 RemovalState::Blocked
             };
-            let first = confirmed.first();
-            blockers.extend(first.map(|b| format!("{}: {}", planned.goal.target, b.brief())));
+            blockers.extend(confirmed.first().map(|b| format!("{}: {}", planned.goal.target, b.brief())));
         }
         BlockerCheck { blockers: if all_blocked { blockers } else { Vec::new() }, look_again }
     }

@@ -177,8 +177,8 @@ pub fn package_runs(cluster: &Cluster, names: Option<&[&str]>) -> Vec<String> {
         let name = meta.labels.get(&key).map(|name| name.as_str());
         names.is_none_or(|names| name.is_some_and(|name| names.contains(&name)))
     };
-    let jobs = cluster.jobs.items().iter().map(|j| ("job", &j.metadata));
-    let pods = cluster.pods.items().iter().map(|p| ("pod", &p.metadata));
+    let jobs = cluster.jobs.iter().map(|j| ("job", &j.metadata));
+    let pods = cluster.pods.iter().map(|p| ("pod", &p.metadata));
     let all = jobs.chain(pods).filter(|(_, meta)| is_meant(meta)).map(|(kind, meta)| {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         format!("{kind}/{namespace}/{}", meta.name)
@@ -216,9 +216,11 @@ pub fn leftovers(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
         left.push(Blocker::unruled(message, see));
     }
     let report = rules::diagnose(cluster, &Scope::default());
-    let on_nodes = report.findings.iter().filter(|f| f.subject.node.is_some());
-    let (closed, leftovers): (Vec<&Finding>, Vec<&Finding>) =
-        on_nodes.partition(|f| f.blocks.contains(&Blocks::Workloads));
+    let (closed, leftovers): (Vec<&Finding>, Vec<&Finding>) = report
+        .findings
+        .iter()
+        .filter(|f| f.subject.node.is_some())
+        .partition(|f| f.blocks.contains(&Blocks::Workloads));
     left.extend(folded(closed, true));
     (left, folded(leftovers, true))
 }
@@ -238,7 +240,7 @@ pub fn items(cluster: &Cluster, names: &[String]) -> Vec<Planned> {
     for (flavor, skyhooks, _) in apis {
         let is_named =
             |skyhook: &&Skyhook| names.is_empty() || names.iter().any(|name| name == skyhook.name());
-        for skyhook in skyhooks.items().iter().rev().filter(is_named) {
+        for skyhook in skyhooks.iter().rev().filter(is_named) {
             let target = Target::of_skyhook(flavor, skyhook);
             items.push(Planned::new(target, flavor, &skyhook.metadata, Some(skyhook.order().0)));
         }
@@ -248,16 +250,15 @@ pub fn items(cluster: &Cluster, names: &[String]) -> Vec<Planned> {
         let earlier = cluster.skyhook(&items[at].goal.target.name);
         let goes_before = |at: &usize| match &items[*at] {
             older if older.flavor == other => cluster.active_api.migrating(),
-            later => {
-                let pair = earlier.zip(cluster.skyhook(&later.goal.target.name));
-                pair.is_some_and(|(earlier, later)| builds_on(cluster, later, earlier))
-            }
+            later => earlier
+                .zip(cluster.skyhook(&later.goal.target.name))
+                .is_some_and(|(earlier, later)| builds_on(cluster, later, earlier)),
         };
         items[at].follows = (0..at).filter(goes_before).collect();
     }
     let custom = items.len();
     for (flavor, _, policies) in apis.into_iter().filter(|_| names.is_empty()) {
-        for policy in policies.items() {
+        for policy in policies {
             let name = policy.metadata.name.as_str();
             let same = |at: &usize| items[*at].goal.target.name == name;
             let follows = (0..custom).chain((custom..items.len()).filter(same)).collect();

@@ -129,8 +129,7 @@ impl Teardown {
                 ..PlanStage::default()
             }
         };
-        let all = self.items.iter();
-        let (custom, policies): (Vec<_>, Vec<_>) = all.partition(|p| p.priority.is_some());
+        let (custom, policies): (Vec<_>, Vec<_>) = self.items.iter().partition(|p| p.priority.is_some());
         let mut what = vec![plural(custom.len(), "custom resource")];
         if !policies.is_empty() {
             what.push(plural(policies.len(), "deployment policy"));
@@ -308,13 +307,18 @@ impl Teardown {
             item.blockers = blockers;
             item.goal.at_most = Goal::seconds(args.timeout);
         }
+        let mut unreadable = unread(cluster);
+        // A webhook may refuse the operator's last update of an object.
+        if let Some(why) = cluster.admission.webhooks.unread() {
+            unreadable.push(format!("cannot read {}: {why}", Source::Webhooks));
+        }
         let mut teardown = Teardown {
             safe: false,
             items,
             remaining: Vec::new(),
             foreseen: foreseen_taints(cluster, names),
             leftovers: Vec::new(),
-            unreadable: unread(cluster),
+            unreadable,
             whole: names.is_empty(),
             blockers: Blockers::new(cluster, args.tolerate),
             all_gone_at: None,
@@ -338,7 +342,7 @@ impl Teardown {
 
 /// The runtime-required taints that remain after the custom resources are deleted.
 fn foreseen_taints(cluster: &Cluster, names: &[String]) -> Vec<Blocker> {
-    let all = cluster.skyhooks.items().iter().map(|skyhook| skyhook.name());
+    let all = cluster.skyhooks.iter().map(|skyhook| skyhook.name());
     let gone = all.filter(|name| names.is_empty() || names.iter().any(|named| named == name)).collect();
     let then = cluster.simulate_deletion(&gone, &BTreeSet::new());
     let mut kept = blocker::kept_taints(&then);
@@ -356,9 +360,12 @@ fn foreseen_blockers(cluster: &Cluster, items: &[Planned]) -> Vec<Vec<Blocker>> 
     let last = items.iter().map(|item| item.wave).max().unwrap_or(0);
     for wave in 1..=last {
         let of_wave = items.iter().enumerate().filter(|(_, item)| item.wave == wave);
-        let own = of_wave.clone().map(|(_, item)| item);
-        let own = own.filter(|i| i.priority.is_some() && i.flavor == cluster.flavor());
-        let own: BTreeSet<&str> = own.map(|item| item.goal.target.name.as_str()).collect();
+        let own: BTreeSet<&str> = of_wave
+            .clone()
+            .map(|(_, item)| item)
+            .filter(|i| i.priority.is_some() && i.flavor == cluster.flavor())
+            .map(|item| item.goal.target.name.as_str())
+            .collect();
         let then = cluster.simulate_deletion(&gone, &own);
         let report = rules::diagnose(&then, &Scope::default());
         let blocking = BlockingFindings::of(&report.findings);

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::shared::command::{Write, command};
 use super::shared::progress::UninstallAim;
+use super::shared::scope;
 use crate::api::{Package, Skyhook};
 use crate::args::connection::duration;
 use crate::args::safety::{Confirmation, DryRun, Safety};
@@ -14,6 +15,7 @@ use crate::cluster::live::WATCHED;
 use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
+use crate::plan::planners::node;
 use crate::plan::planners::uninstall::{
     self, ImpactNotes, PlacementSummary, first, nodes, out_of_the_spec, path, removal_order, same, step,
 };
@@ -108,9 +110,9 @@ command! {
     watches: &WATCHED,
     writes: &[Write::Skyhooks],
     plans: |cluster, request: &Request| {
-        let skyhook = super::shared::scope::existing(cluster, &request.name)?;
+        let skyhook = scope::existing(cluster, &request.name)?;
         let package = request.package.as_deref().unwrap_or_default();
-        let spec = super::shared::scope::package(skyhook, package)?;
+        let spec = scope::package(skyhook, package)?;
         if request.cancel {
             cancel(cluster, skyhook, package, spec, request.force)
         } else {
@@ -152,9 +154,9 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         return Err(Error::usage("--timeout and --tolerate require --wait"));
     }
     let cluster = ctx.load_to_change(&needs(request), &Source::REQUIRED_FOR_CHANGES).await?;
-    let skyhook = super::shared::scope::existing(&cluster, name)?;
+    let skyhook = scope::existing(&cluster, name)?;
     if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
-        let spec = super::shared::scope::package(skyhook, package)?;
+        let spec = scope::package(skyhook, package)?;
         let plan = cancel(&cluster, skyhook, package, spec, request.force)?;
         return ctx.execute(&cluster, plan, &safety).await;
     }
@@ -170,7 +172,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
             return ctx.execute(&cluster, plan, &safety).await;
         }
         Some(package) => {
-            super::shared::scope::package(skyhook, package)?;
+            scope::package(skyhook, package)?;
             vec![package]
         }
         None => removal_order(skyhook),
@@ -191,7 +193,7 @@ fn is_removed(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> bool {
     };
     skyhook.package(package).is_none()
         && cluster.nodes.absence() == Certainty::Proven
-        && !cluster.nodes.items().iter().any(is_recorded)
+        && !cluster.nodes.iter().any(is_recorded)
 }
 
 fn needs(request: &Request) -> Vec<Source> {
@@ -209,7 +211,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
     let mut plan = Plan::new(title, skyhook.name());
     let mut gone: Vec<&str> = Vec::new();
     for name in packages {
-        let package = super::shared::scope::package(skyhook, name)?;
+        let package = scope::package(skyhook, name)?;
         let survey = PlacementSummary::of(cluster, skyhook, name, package);
         refuse_traps(cluster, skyhook, name, package, &survey, request)?;
         let fields = uninstall::request(name, package);
@@ -244,7 +246,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
         gone.push(name);
     }
     note_webhook(&mut plan);
-    crate::plan::planners::node::warn(cluster, &mut plan);
+    node::warn(cluster, &mut plan);
     planners::refuse_held(cluster, &mut plan, request.force)?;
     Ok(plan)
 }
@@ -253,7 +255,8 @@ fn title(name: &str, packages: &[&str], request: &Request) -> String {
     let all = request.all_packages;
     let of_it = if all { "all packages" } else { packages[0] };
     let also = match (request.remove, request.waits()) {
-        (true, _) => ", wait, and remove from the spec",
+        (true, _) if all => ", wait, and remove them from the spec",
+        (true, _) => ", wait, and remove it from the spec",
         (false, true) => ", and wait",
         _ => "",
     };
@@ -281,7 +284,7 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
             .warn(format!("{} is being deleted, which uninstalls {name} anyway", skyhook.reference()));
     }
     note_webhook(&mut plan);
-    crate::plan::planners::node::warn(cluster, &mut plan);
+    node::warn(cluster, &mut plan);
     planners::refuse_held(cluster, &mut plan, force)?;
     Ok(plan)
 }

@@ -126,18 +126,18 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 impl Args {
     /// The names of the custom resources to wait for.
     fn subjects(&self, cluster: &Cluster) -> Result<Vec<String>> {
-        super::shared::scope::complete(cluster, Source::Skyhooks)?;
+        scope::complete(cluster, Source::Skyhooks)?;
         if self.condition != Condition::Erroring && self.condition != Condition::Gone {
-            super::shared::scope::complete(cluster, Source::Nodes)?;
+            scope::complete(cluster, Source::Nodes)?;
         }
         for (flavor, name) in &self.names {
             if let Some(flavor) = flavor {
-                super::shared::scope::served(cluster, *flavor, name)?;
+                scope::served(cluster, *flavor, name)?;
             }
-            super::shared::scope::not_only_in_other_api(cluster, name)?;
+            scope::not_only_in_other_api(cluster, name)?;
             if !self.ignore_not_found {
                 let hint = "kubectl skyhook wait --for=deleted --ignore-not-found accepts a name that does not exist";
-                let known = super::shared::scope::known_skyhook(cluster, name);
+                let known = scope::known_skyhook(cluster, name);
                 known.map_err(|error| match self.condition {
                     Condition::Gone => error.hint(hint),
                     _ => error,

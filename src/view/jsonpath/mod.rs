@@ -22,6 +22,7 @@ use jsonpath_rust::parser::model::{
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
 
+use crate::view::Joined;
 use nodewright::text::escape::{escaped, json};
 
 /// A template, such as `{range .items[*]}{.metadata.name}{"\n"}{end}`.
@@ -75,7 +76,7 @@ impl JsonPath {
     /// The data does not have the shape that the template requires.
     pub fn text(&self, document: &Value) -> Result<Printed, EvalError> {
         self.render(&sanitized(sorted(document)), |found| {
-            found.iter().map(|value| printed(value)).collect::<Vec<_>>().join(" ")
+            found.iter().map(|value| printed(value)).joined(" ")
         })
     }
 

@@ -48,8 +48,7 @@ fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError
         }
         scanner.blanks();
         let inside = *scanner;
-        let word = scanner.take_while(|c| !ends_name(c, ParseContext::Template));
-        match word {
+        match scanner.take_while(|c| !ends_name(c, ParseContext::Template)) {
             "end" if depth == 0 => return Err(start.error("`{end}` without `{range}`")),
             "end" => {
                 close(scanner, &start)?;

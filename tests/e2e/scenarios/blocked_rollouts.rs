@@ -12,7 +12,7 @@ use crate::{
     manifest::{Skyhook, package, skyhook},
     operator, ours,
     rollout::pods,
-    view::{Condition, absent, complete, deleted, entry, everywhere, status, that},
+    view::{Condition, View, absent, complete, deleted, entry, everywhere, status, that},
 };
 
 const LONG_ENOUGH: Duration = Duration::from_secs(6);
@@ -101,10 +101,14 @@ pub fn stale_erroring_after_reboot(cluster: &Cluster) {
             .with(package("kernel", "1.0.0").interrupts("reboot"))
             .set("deploymentPolicy", json!("careful")),
     );
-    gpu.until(that("stopped", stopped)).until(that("past its interrupt", |view| {
-        view.entries("kernel|1.0.0").iter().any(|e| e.stage == "interrupt" && e.state == "complete")
-    }));
-    let node = gpu.view().entries("kernel|1.0.0")[0].node.clone();
+    let interrupted = |view: &View| {
+        let mut entries = view.entries("kernel|1.0.0").into_iter();
+        let entry = entries.find(|entry| entry.stage == "interrupt" && entry.state == "complete")?;
+        Some(entry.node.clone())
+    };
+    gpu.until(that("stopped", stopped))
+        .until(that("past its interrupt", move |view| interrupted(view).is_some()));
+    let node = interrupted(&gpu.view()).expect("it stays so");
     gpu.stays(&that("stopped", stopped), LONG_ENOUGH).capture("old-stale-erroring-after-reboot");
     cluster.heal();
     let words = ["deployment-policy", "reset"];

@@ -313,7 +313,7 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
         .until(complete())
         .until(counted());
     let moved = writable_state(&gpu);
-    carried_out(3, "the spec of skyhook/gpu has been changed (generation ");
+    carried_out(3, "the spec of skyhook/gpu has been changed since the plan");
     assert_eq!(writable_state(&gpu), moved, "nothing is written");
 
     // A plan without later changes is carried out.

@@ -22,7 +22,7 @@ fn node_requests(fake: &FakeApi) -> Vec<String> {
 async fn lists_are_read_in_pages_of_500() {
     let fake = nodes(1201);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
-    let names: Vec<&str> = cluster.nodes.items().iter().map(|n| n.name.as_str()).collect();
+    let names: Vec<&str> = cluster.nodes.iter().map(|n| n.name.as_str()).collect();
     let expected: Vec<String> = (0..1201).map(|n| format!("node-{n:04}")).collect();
     assert_eq!(names, expected);
     let expected = [

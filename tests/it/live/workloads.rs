@@ -41,7 +41,7 @@ async fn pods_of_few_waiting_nodes_are_read_per_node() {
     fake.load(done);
     fake.load(ignored);
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");
-    let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
+    let paths: Vec<String> = cluster.workloads.iter().map(|p| p.path()).collect();
     assert_eq!(paths, ["shop/busy"]);
     // An ignored node is drained, too, once it is no longer ignored.
     let expected =
@@ -58,7 +58,7 @@ async fn pods_of_many_waiting_nodes_are_read_in_one_list() {
     fake.load(pod("busy", "node-50"));
     fake.load(pod("far", "elsewhere"));
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");
-    let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
+    let paths: Vec<String> = cluster.workloads.iter().map(|p| p.path()).collect();
     assert_eq!(paths, ["shop/busy"]);
     assert_eq!(pod_requests(&fake), ["GET /api/v1/pods?limit=500"]);
 }

@@ -67,6 +67,19 @@ fn a_deletion_stops_the_reset() {
     }
 }
 
+/// The new spec may have interrupts that the preview does not show.
+#[test]
+fn an_edit_of_the_spec_stops_the_reset() {
+    let (cluster, ran) = reset(" --canary 1 --pause-between 1ms", |state| {
+        edit(state, |cr| {
+            let generation = cr["metadata"]["generation"].as_i64().expect("a number");
+            cr["metadata"]["generation"] = json!(generation + 1);
+        });
+    });
+    stopped(&cluster, &ran, "the spec of skyhook/gpu-tune has been changed");
+    ran.expect_stderr("Nodes are changed in waves of 1 and 2, 1ms apart.\n");
+}
+
 #[test]
 fn an_unreadable_custom_resource_stops_the_reset() {
     let cluster = TestCluster::captured_with_operator("apply-erroring");

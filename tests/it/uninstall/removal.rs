@@ -24,7 +24,7 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
     ran.expect_code(0);
     assert!(
         ran.stdout.starts_with(
-            "uninstall driver of gpu, wait, and remove from the spec: 2 changed\n\
+            "uninstall driver of gpu, wait, and remove it from the spec: 2 changed\n\
              driver 1.0.0 is gone from all nodes\n\
              to undo: kubectl skyhook undo "
         ),
@@ -157,7 +157,7 @@ fn packages_are_removed_after_their_dependents() {
     ran.expect_code(0);
     assert_eq!(
         ran.stdout,
-        "uninstall all packages of gpu (driver, then base), wait, and remove from the spec: 4 changed\n\
+        "uninstall all packages of gpu (driver, then base), wait, and remove them from the spec: 4 changed\n\
          driver 1.0.0 and base 1.0.0 are gone from all nodes\n"
     );
     assert_eq!(packages(&fake), json!({}));

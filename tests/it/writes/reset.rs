@@ -74,6 +74,23 @@ fn reset_of_one_package_keeps_other_packages() {
 }
 
 #[test]
+fn changes_of_single_packages_are_refused_where_the_state_is_malformed() {
+    let cluster = TestCluster::from_capture("malformed-node-state");
+    for command in [
+        "reset gpu-tune --package driver",
+        "package rerun driver --skyhook gpu-tune --all-nodes",
+        "package retry driver --skyhook gpu-tune --all-nodes",
+        "update-state gpu-tune driver 2.0.1 apply complete",
+    ] {
+        let ran = cluster.run(&format!("{command} --confirm"));
+        let error = "error: the state of gpu-tune on node-1 cannot be read; nothing was changed\n\
+                     hint: restore it first, or leave the node out: kubectl skyhook reset gpu-tune --unreadable\n";
+        assert_eq!(ran.parts(), ("", error, Some(3)), "{command}");
+    }
+    assert_eq!(cluster.writes(), [""; 0]);
+}
+
+#[test]
 fn malformed_state_is_reset() {
     let cluster = TestCluster::from_capture("malformed-node-state");
     let ran = cluster.run("reset gpu-tune --node node-1 --confirm --no-pause");

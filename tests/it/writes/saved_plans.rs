@@ -209,7 +209,7 @@ fn a_plan_that_cannot_be_compared_with_the_nodes_is_refused() {
     assert_eq!(cluster.writes(), [""; 0]);
 }
 
-/// A link may lead to any file of the user; an ordinary file is replaced.
+/// A link may lead to any file of the user; only an earlier plan is replaced.
 #[cfg(unix)]
 #[test]
 fn plan_is_not_written_through_a_symbolic_link() {
@@ -225,8 +225,13 @@ fn plan_is_not_written_through_a_symbolic_link() {
         assert_eq!(ran.parts(), ("", error.as_str(), Some(1)));
         assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), content);
     }
-    std::fs::write(&file, "old").expect("a file");
-    cluster.run(&format!("pause gpu-tune --plan-out {}", file.display())).expect_code(0);
+    let save = || cluster.run(&format!("pause gpu-tune --plan-out {}", file.display()));
+    save().expect_code(0);
+    save().expect_code(0);
     let text = std::fs::read_to_string(&file).expect("a plan");
     assert!(SavedPlan::parse(&text).is_ok(), "{text}");
+    std::fs::write(&file, "precious").expect("a file");
+    let error = format!("error: {} exists and is not a plan; nothing was written\n", file.display());
+    assert_eq!(save().parts(), ("", error.as_str(), Some(1)));
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "precious");
 }

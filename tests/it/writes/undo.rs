@@ -152,3 +152,14 @@ fn partial_undo_is_repeated() {
     assert_eq!(cluster.objects(), before);
     cluster.run("undo --confirm").expect_code(1);
 }
+
+#[test]
+fn a_second_undo_by_id_says_so() {
+    let cluster = TestCluster::from_capture("apply-erroring");
+    let ran = cluster.run("pause gpu-tune --confirm");
+    let id = ran.stdout.rsplit(' ').next().expect("an id").trim().to_owned();
+    cluster.run(&format!("undo {id} --confirm")).expect_code(0);
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let again = cluster.run(&format!("undo {id} --dry-run"));
+    again.expect_stderr("warning: this command was already undone ");
+}

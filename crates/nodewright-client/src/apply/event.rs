@@ -253,8 +253,10 @@ impl PlanOutcome {
     /// The custom resources that may still be paused, because the step that ends the pause did not succeed.
     pub fn left_paused<'a>(&'a self, plan: &'a Plan) -> Vec<&'a Target> {
         let may_be_paused = |target: &Target| {
-            let mut pauses = self.of(plan).filter(|(step, _)| step.change.holds());
-            let pause = pauses.find(|(step, _)| step.target.same_object_name(target));
+            let pause = self
+                .of(plan)
+                .filter(|(step, _)| step.change.holds())
+                .find(|(step, _)| step.target.same_object_name(target));
             // If the plan does not pause the target, it ends a pause that existed before.
             pause.is_none_or(|(_, result)| result.may_have_changed())
         };

@@ -1,8 +1,9 @@
 //! (edge) Writing and reading of plan files, and whether other users can write to a file, checked as ssh and sudo check
 //! their files.
 
-use std::fs::{Metadata, OpenOptions};
-use std::io::{Error, Write};
+use std::fs;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{BufWriter, Error, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -21,15 +22,24 @@ pub fn write(plan: &SavedPlan, path: &Path) -> anyhow::Result<()> {
     let text = plan.text();
     SavedPlan::parse(&text).context("cannot save the plan, because it could not be read back")?;
     // Links in /dev, such as /dev/stdout, belong to the system.
-    let link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     if link && !path.starts_with("/dev") {
         anyhow::bail!("{} is a symbolic link; specify the file itself", path.display());
+    }
+    if holds_something_else(path) {
+        anyhow::bail!("{} exists and is not a plan; nothing was written", path.display());
     }
     let written = private(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn private(path: &Path) -> std::io::Result<std::fs::File> {
+/// Whether the path is a file with other content than a plan, or with content that cannot be read.
+fn holds_something_else(path: &Path) -> bool {
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
+    is_file && !std::fs::read_to_string(path).is_ok_and(|text| SavedPlan::parse(&text).is_ok())
+}
+
+fn private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
@@ -39,7 +49,7 @@ fn private(path: &Path) -> std::io::Result<std::fs::File> {
     #[cfg(unix)]
     if file.metadata()?.is_file() {
         use std::os::unix::fs::PermissionsExt;
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)
 }
@@ -57,7 +67,7 @@ pub fn place(
     fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>,
 ) -> std::io::Result<u64> {
     let draft = tempfile::Builder::new().prefix(".skyhook-").tempfile_in(directory(path))?;
-    let mut out = std::io::BufWriter::new(draft.as_file());
+    let mut out = BufWriter::new(draft.as_file());
     let size = fill(&mut out)?;
     out.flush()?;
     drop(out);
@@ -133,7 +143,7 @@ pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
 ///
 /// Users other than its owner can write to the file or to one of the directories.
 pub fn check_writers(path: &Path) -> anyhow::Result<()> {
-    match std::fs::metadata(path) {
+    match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => walk(path, &metadata, false),
         _ => Ok(()),
     }
@@ -143,8 +153,8 @@ pub fn check_writers(path: &Path) -> anyhow::Result<()> {
 fn walk(path: &Path, metadata: &Metadata, own: bool) -> anyhow::Result<()> {
     let you = own.then(|| rustix::process::geteuid().as_raw());
     judge(you, path, Attributes::of(metadata))?;
-    for directory in std::fs::canonicalize(path)?.ancestors().skip(1) {
-        let attributes = Attributes::of(&std::fs::metadata(directory)?);
+    for directory in fs::canonicalize(path)?.ancestors().skip(1) {
+        let attributes = Attributes::of(&fs::metadata(directory)?);
         judge(you, directory, attributes.allowing_sticky())?;
     }
     Ok(())
@@ -172,7 +182,7 @@ impl Attributes {
 
         let (owner, group) = (metadata.uid(), metadata.gid());
         let mode = metadata.mode() & 0o7777;
-        let groups = || std::fs::read_to_string("/etc/group").unwrap_or_default();
+        let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
         Attributes {
             owner,
             mode,

@@ -19,13 +19,15 @@ use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
+use kube::Client;
 use precondition::SharedCheck;
 use send::ApiWriter;
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
+use tokio::time;
 
 use crate::args::connection::Connection;
-use crate::plan::{Goal, Kind, Permission, Plan, Step, Target};
+use crate::plan::{Goal, Permission, Plan, Step, Target};
 
 pub use event::{ApplyEvent, PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 pub use journal::Journal;
@@ -93,7 +95,7 @@ impl Default for Options {
 /// only steps that restore the plan's own changes are sent. Without a `wait_strategy`, the effects of stages
 /// are polled.
 pub async fn apply<'h>(
-    client: &kube::Client,
+    client: &Client,
     plan: &Plan,
     options: &Options,
     journal: Option<&'h mut Journal>,
@@ -170,10 +172,9 @@ impl PlanRun<'_, '_> {
 
     async fn take_steps(&self, number: usize) -> StopReason {
         let stage = &self.plan.stages[number];
-        let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
         let waves = match &self.options.canary {
-            Some(canary) if on_nodes => canary.waves(stage.steps.len()),
-            _ => std::iter::once(0..stage.steps.len()).collect(),
+            Some(canary) => canary.waves(stage),
+            None => std::iter::once(0..stage.steps.len()).collect(),
         };
         if let Some(first) = stage.until.as_ref().and_then(Goal::first)
             && !self.options.dry_run
@@ -263,7 +264,7 @@ impl PlanRun<'_, '_> {
             return Some(StopReason::TooManyFailures { failed: self.failed() });
         }
         self.emit(&ApplyEvent::Pausing { pause, done: done.len(), left });
-        if self.stop.during(tokio::time::sleep(pause)).await.is_none() {
+        if self.stop.during(time::sleep(pause)).await.is_none() {
             return Some(StopReason::Interrupted);
         }
         let erroring = match self.erroring(stage, done).await {
@@ -293,7 +294,7 @@ impl PlanRun<'_, '_> {
                 Err(reason) if tries == MOST_LOOKS => return Err(reason),
                 Err(_) => tries += 1,
             }
-            tokio::time::sleep(self.options.retry_wait * 2u32.pow(tries)).await;
+            time::sleep(self.options.retry_wait * 2u32.pow(tries)).await;
         };
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)
@@ -318,7 +319,7 @@ pub struct PermissionCheck {
 const MOST_NAMES: usize = 32;
 
 /// Checks exactly the verbs that the plan needs.
-pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> PermissionCheck {
+pub async fn preflight(client: &Client, plan: &Plan, options: &Options) -> PermissionCheck {
     let api = ApiWriter::new(client.clone(), options);
     let permissions = plan.permissions();
     let answers = join_all(permissions.iter().map(|p| allowed(&api, p, None))).await;
@@ -415,7 +416,7 @@ impl Stop {
 ///
 /// The server could not be asked.
 pub async fn refusal(
-    client: &kube::Client,
+    client: &Client,
     options: &Options,
     target: &Target,
     manifest: &Value,
@@ -445,7 +446,7 @@ impl PlanRun<'_, '_> {
                     return StopReason::Finished;
                 }
                 unread.replace(looked.err());
-                tokio::time::sleep(self.options.retry_wait).await;
+                time::sleep(self.options.retry_wait).await;
             }
         };
         let ended = self.stop.during(async {
@@ -453,7 +454,7 @@ impl PlanRun<'_, '_> {
                 return come_about.await;
             }
             let limit = Duration::from_secs(until.at_most);
-            let ended = tokio::time::timeout(limit, come_about).await;
+            let ended = time::timeout(limit, come_about).await;
             ended.unwrap_or_else(|_| match unread.take() {
                 Some(reason) => StopReason::Unknown {
                     reason: format!("cannot tell whether {}: {reason}", until.describe()),

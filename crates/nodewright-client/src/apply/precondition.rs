@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::ops::RangeInclusive;
 use std::process::Command;
 
@@ -183,9 +184,10 @@ impl PlanRun<'_, '_> {
         let results = self.results.borrow();
         let steps = self.plan.steps().zip(results.iter().flatten());
         let made = |result: &StepResult| result.is_settled() || result.may_have_changed();
-        let mut own =
-            steps.filter(|(step, _)| is_meant(&step.change) && step.target.same_object_name(target));
-        own.find(|(_, result)| made(result)).map(|(step, _)| &step.change)
+        steps
+            .filter(|(step, _)| is_meant(&step.change) && step.target.same_object_name(target))
+            .find(|(_, result)| made(result))
+            .map(|(step, _)| &step.change)
     }
 }
 
@@ -215,7 +217,7 @@ pub fn runs(holder: &Holder) -> Option<bool> {
 /// Records in `cluster` whether the holders on this machine are running.
 pub fn look(cluster: &mut Cluster) {
     let mut seen = Vec::new();
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let hold = skyhook.hold();
         if let Some((identity, holder)) = hold.and_then(|h| Some((h.identity.to_owned(), h.holder?)))
             && let Some(runs) = runs(&holder)
@@ -244,9 +246,9 @@ fn machine() -> Option<String> {
             let sysctl = Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]).output();
             String::from_utf8(sysctl.ok()?.stdout).ok()?
         }
-        _ => std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?,
+        _ => fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?,
     };
-    let table = std::fs::read_link("/proc/self/ns/pid").map(|table| format!(" {}", table.display()));
+    let table = fs::read_link("/proc/self/ns/pid").map(|table| format!(" {}", table.display()));
     let boot = Some(boot.trim()).filter(|boot| !boot.is_empty())?;
     Some(format!("boot {boot}{}", table.unwrap_or_default()))
 }
@@ -259,7 +261,7 @@ fn process_runs(process: u32) -> bool {
     // EPERM: the process of another user exists.
     let there = matches!(signalled, Some(Ok(()) | Err(rustix::io::Errno::PERM)));
     // Process ids are reused, so also compare the name.
-    let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
+    let name = fs::read_to_string(format!("/proc/{process}/comm"));
     there && name.map_or(true, |name| name.starts_with("kubectl"))
 }
 

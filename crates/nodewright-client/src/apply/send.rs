@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http_body_util::BodyExt;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
@@ -110,8 +111,10 @@ impl ApiWriter {
                 }
                 step.path()
             }
-            (_, true) => format!("{}?fieldManager={FIELD_MANAGER}&dryRun=All", step.path()),
-            (_, false) => format!("{}?fieldManager={FIELD_MANAGER}", step.path()),
+            (_, dry_run) => {
+                let dry_run = if dry_run { "&dryRun=All" } else { "" };
+                format!("{}?fieldManager={}{dry_run}", step.path(), step.field_manager())
+            }
         };
         let sent = http_request(&uri, verb, &request, step.target.kind);
         let answer = match self.exchange(sent).await {
@@ -203,11 +206,11 @@ impl ApiWriter {
     pub async fn refusal(&self, target: &Target, manifest: &Value) -> Result<Option<String>, String> {
         let live = self.read(target).await?;
         let (method, uri, kind, body) = if live.is_null() {
-            (http::Method::POST, target.collection(), JSON, manifest.clone())
+            (Method::POST, target.collection(), JSON, manifest.clone())
         } else {
             let skyhook: Skyhook = decode_leniently(live).map_err(|error| error.to_string())?;
             let patch = merge_patch(&skyhook.whole, &applied(&skyhook, manifest));
-            (http::Method::PATCH, target.path(), MERGE_PATCH, patch)
+            (Method::PATCH, target.path(), MERGE_PATCH, patch)
         };
         let request = http::Request::builder()
             .method(method)
@@ -268,9 +271,10 @@ fn merge_patch(from: &Value, to: &Value) -> Value {
         return to.clone();
     };
     let removed = from.keys().filter(|key| !to.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let changed = to.iter().filter(|(key, value)| from.get(*key) != Some(*value));
-    let changed =
-        changed.map(|(key, value)| (key.clone(), merge_patch(from.get(key).unwrap_or(&Value::Null), value)));
+    let changed = to
+        .iter()
+        .filter(|(key, value)| from.get(*key) != Some(*value))
+        .map(|(key, value)| (key.clone(), merge_patch(from.get(key).unwrap_or(&Value::Null), value)));
     removed.chain(changed).collect::<Map<String, Value>>().into()
 }
 
@@ -313,9 +317,9 @@ fn shows(object: &Value, target: &Target) -> bool {
 
 fn http_request(uri: &str, verb: Verb, request: &Request, kind: Kind) -> http::Request<Body> {
     let method = match verb {
-        Verb::Create => http::Method::POST,
-        Verb::Delete => http::Method::DELETE,
-        Verb::Patch => http::Method::PATCH,
+        Verb::Create => Method::POST,
+        Verb::Delete => Method::DELETE,
+        Verb::Patch => Method::PATCH,
     };
     let accept = match kind {
         Kind::Node => METADATA_ONLY,

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use super::{ApplyEvent, PlanRun, StepResult, StopReason, WaitStrategy};
-use crate::plan::Goal;
+use crate::plan::{Goal, Kind, PlanStage};
 
 /// The progress of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl PlanRun<'_, '_> {
                 let by_strategy = strategy.is_some();
                 running.push(async move { (number, self.stage(number, by_strategy).await) });
             }
-            let awaited = (0..stages.len()).filter(|number| states[*number] == StageState::Waiting);
-            let awaited: Vec<usize> = awaited.collect();
+            let awaited: Vec<usize> =
+                (0..stages.len()).filter(|number| states[*number] == StageState::Waiting).collect();
             let (over, how) = tokio::select! {
                 biased;
                 Some((number, how)) = running.next() => match how {
@@ -106,8 +106,8 @@ impl PlanRun<'_, '_> {
             return (stages.to_vec(), StopReason::JournalFailed { reason });
         }
         let strategy = strategy.as_mut().expect("the strategy waits for these stages");
-        let goals = stages.iter().filter_map(|number| self.plan.stages[*number].until.as_ref());
-        let goals: Vec<&Goal> = goals.collect();
+        let goals: Vec<&Goal> =
+            stages.iter().filter_map(|number| self.plan.stages[*number].until.as_ref()).collect();
         match self.stop.during(strategy.wait(&goals)).await {
             Some((over, how)) => (over.into_iter().map(|at| stages[at]).collect(), how),
             None => (stages.to_vec(), StopReason::Interrupted),
@@ -170,9 +170,19 @@ pub struct Canary {
 }
 
 impl Canary {
+    /// The index ranges of the waves of a stage: several only for one whose steps all change nodes.
+    pub fn waves(&self, stage: &PlanStage) -> Vec<Range<usize>> {
+        let steps = stage.steps.len();
+        if stage.steps.iter().all(|step| step.target.kind == Kind::Node) {
+            self.ranges(steps)
+        } else {
+            std::iter::once(0..steps).collect()
+        }
+    }
+
     /// The index ranges of the waves for this number of steps. Each wave is twice as large as the one before;
     /// the last one contains the rest.
-    pub fn waves(&self, steps: usize) -> Vec<Range<usize>> {
+    fn ranges(&self, steps: usize) -> Vec<Range<usize>> {
         let mut size = match self.first {
             Share::Count(count) => count.max(1),
             Share::Percent(percent) => (steps * percent).div_ceil(100).max(1),
@@ -195,7 +205,7 @@ mod tests {
 
     fn waves(first: &str, steps: usize) -> Vec<usize> {
         let canary = Canary { first: first.parse().expect("a share"), pause: Duration::ZERO };
-        canary.waves(steps).into_iter().map(|w| w.len()).collect()
+        canary.ranges(steps).into_iter().map(|w| w.len()).collect()
     }
 
     #[test]

@@ -196,8 +196,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
     }
-    let parsed = text.parse::<SignedDuration>().ok();
-    parsed
+    text.parse::<SignedDuration>()
+        .ok()
         .and_then(|duration| Duration::try_from(duration).ok())
         .ok_or_else(|| "expected a duration such as 5s, 2m or 1h, or a number of seconds".to_owned())
 }

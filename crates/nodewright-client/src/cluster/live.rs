@@ -15,10 +15,13 @@ mod watch;
 use std::sync::PoisonError;
 
 use jiff::Timestamp;
+use kube::Client;
 use serde::Deserialize;
 
+use super::capture::WORKLOADS;
 use super::{
-    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source, capture,
+    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source,
+    Sources, capture,
 };
 use crate::api::{ApiFlavor, Meta};
 use crate::cluster::source::Unread;
@@ -52,7 +55,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 /// Fails if the server does not respond, rejects the credentials, serves neither API, or does not serve the
 /// one of `--api`.
 pub async fn load(
-    client: &kube::Client,
+    client: &Client,
     needs: &[Source],
     node_fields: NodeFields,
     named: Option<&NamedNodes>,
@@ -76,7 +79,8 @@ async fn read<'a>(
     asked_for: Option<ApiFlavor>,
     now: Now<'_>,
 ) -> Result<(Cluster, Vec<capture::Source>), LoadError> {
-    let mut builder = ClusterBuilder { taken_at: now(), asked_for, ..ClusterBuilder::default() };
+    let mut builder = ClusterBuilder { asked_for, ..ClusterBuilder::default() };
+    builder.taken_at = now();
     let explained = named.filter(|named| named.explained);
     if let Some(named) = explained
         && let Some(cluster) = nodes::read_finished(&mut reader, needs, &named.nodes, &mut builder, now).await
@@ -122,9 +126,9 @@ async fn read<'a>(
     if needs.wants(Source::Workloads) {
         cluster.workloads = reader.workloads(&cluster).await;
         let read = cluster.source(Source::Workloads);
-        let last = outcomes.iter_mut().find(|o| o.name == super::capture::WORKLOADS);
+        let last = outcomes.iter_mut().find(|o| o.name == WORKLOADS);
         if let Some(last) = last {
-            *last = capture::Source::of(super::capture::WORKLOADS, &read);
+            *last = capture::Source::of(WORKLOADS, &read);
         }
     }
     if needs.wants(Source::Restrictions) && Model::new(&cluster).may_be_late() {
@@ -143,8 +147,7 @@ async fn read<'a>(
         }
     }
     // The deletion of a CRD deletes its custom resources.
-    if needs.wants(Source::Restrictions) && cluster.skyhooks.items().iter().any(|skyhook| skyhook.deleting())
-    {
+    if needs.wants(Source::Restrictions) && cluster.skyhooks.iter().any(|skyhook| skyhook.deleting()) {
         cluster.installation.definitions = installation::definitions(reader.client).await;
     }
     let versions = reader.versions.into_inner();
@@ -153,19 +156,19 @@ async fn read<'a>(
 }
 
 /// Reads the workload pods on these nodes, whether or not the nodes wait for a drain.
-pub async fn workloads(client: &kube::Client, cluster: &Cluster, nodes: &[&str]) -> Read<Vec<Pod>> {
+pub async fn workloads(client: &Client, cluster: &Cluster, nodes: &[&str]) -> Read<Vec<Pod>> {
     let mut reader = Reader::new(client, None);
     reader.served.clone_from(&cluster.active_api.served);
     reader.workloads_on(nodes).await
 }
 
 /// Reads the Deployments that may run the operator; `namespace` is `--namespace`.
-pub async fn deployments(client: &kube::Client, namespace: Option<&str>) -> Read<Vec<Deployment>> {
+pub async fn deployments(client: &Client, namespace: Option<&str>) -> Read<Vec<Deployment>> {
     Reader::new(client, namespace).deployments().await
 }
 
 /// Reads all pod disruption budgets.
-pub async fn disruption_budgets(client: &kube::Client) -> Read<Vec<DisruptionBudget>> {
+pub async fn disruption_budgets(client: &Client) -> Read<Vec<DisruptionBudget>> {
     Reader::new(client, None).disruption_budgets().await
 }
 
@@ -176,7 +179,7 @@ pub async fn disruption_budgets(client: &kube::Client) -> Read<Vec<DisruptionBud
 /// Namespaced objects remain as well: the garbage collector cannot resolve owners of a kind that is not
 /// served.
 pub async fn leftovers(
-    client: &kube::Client,
+    client: &Client,
     asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
     now: Now<'_>,
@@ -192,19 +195,10 @@ pub async fn leftovers(
         reader.node_metadata(&deployments),
         reader.admission(),
     );
-    ClusterBuilder {
-        taken_at: now(),
-        asked_for,
-        nodes,
-        pods,
-        jobs,
-        config_maps,
-        node_metadata,
-        deployments,
-        admission,
-        ..ClusterBuilder::default()
-    }
-    .of_leftovers()
+    let taken_at = now();
+    let sources =
+        Sources { taken_at, nodes, pods, jobs, config_maps, node_metadata, admission, ..Sources::default() };
+    ClusterBuilder { sources, asked_for, deployments, ..ClusterBuilder::default() }.of_leftovers()
 }
 
 /// The sources to read: the requested ones and those needed to interpret them.
@@ -251,6 +245,7 @@ impl<'a> Needs<'a> {
         let policies = self.served.map(|served| served && self.wants(Source::Policies));
         let [old_skyhooks, new_skyhooks] = &mut builder.skyhooks;
         let [old_policies, new_policies] = &mut builder.policies;
+        let sources = &mut builder.sources;
         let wants = |source| self.wants(source);
         futures::join!(
             async {
@@ -265,30 +260,30 @@ impl<'a> Needs<'a> {
             },
             async { *old_policies = wanted(policies[0], from.policies(old)).await },
             async { *new_policies = wanted(policies[1], from.policies(new)).await },
-            async { builder.nodes = wanted(wants(Source::Nodes), from.nodes()).await },
-            async { builder.pods = wanted(wants(Source::Pods), from.pods(operators)).await },
-            async { builder.jobs = wanted(wants(Source::Jobs), from.jobs(operators)).await },
-            async { builder.events = wanted(wants(Source::Events), from.events(operators)).await },
+            async { sources.nodes = wanted(wants(Source::Nodes), from.nodes()).await },
+            async { sources.pods = wanted(wants(Source::Pods), from.pods(operators)).await },
+            async { sources.jobs = wanted(wants(Source::Jobs), from.jobs(operators)).await },
+            async { sources.events = wanted(wants(Source::Events), from.events(operators)).await },
             async {
                 let budgets = wants(Source::DisruptionBudgets);
-                builder.disruption_budgets = wanted(budgets, from.disruption_budgets()).await;
+                sources.disruption_budgets = wanted(budgets, from.disruption_budgets()).await;
             },
             async {
                 if wants(Source::Webhooks) {
-                    builder.admission = from.admission().await;
+                    sources.admission = from.admission().await;
                 }
             },
             async {
                 let maps = wants(Source::ConfigMaps);
-                builder.config_maps = wanted(maps, from.config_maps(operators)).await;
+                sources.config_maps = wanted(maps, from.config_maps(operators)).await;
             },
             async {
                 let maps = wants(Source::NodeMetadata);
-                builder.node_metadata = wanted(maps, from.node_metadata(operators)).await;
+                sources.node_metadata = wanted(maps, from.node_metadata(operators)).await;
             },
             async {
                 let pods = wants(Source::OperatorPods);
-                builder.operator_pods = wanted(pods, from.operator_pods(operators)).await;
+                sources.operator_pods = wanted(pods, from.operator_pods(operators)).await;
             },
         );
     }
@@ -306,7 +301,7 @@ pub const NAMESPACE: &str = "kube-system";
 /// # Errors
 ///
 /// The reason why the namespace could not be read.
-pub async fn uid(client: &kube::Client) -> Result<String, Unread> {
+pub async fn uid(client: &Client) -> Result<String, Unread> {
     #[derive(Deserialize)]
     struct Namespace {
         metadata: Meta,

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, DATE, WARNING};
+use http::header::{ACCEPT_ENCODING, DATE, USER_AGENT, WARNING};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt;
@@ -16,6 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
+use kube::Config;
 use kube::client::{AuthError, Body, ClientBuilder, ConfigExt, DynBody, RustlsTlsError};
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, KubeconfigError, LoadDataError};
 use regex::Regex;
@@ -49,7 +50,7 @@ pub(super) async fn client(
     let named = target.named.clone();
     let mut config = config(target, environment)?;
     let agent = HeaderValue::from_str(&user_agent(verb)).expect("the user agent is ASCII");
-    config.headers.push((http::header::USER_AGENT, agent));
+    config.headers.push((USER_AGENT, agent));
 
     let server = redact::address(&config.cluster_url.to_string());
     let renewal = plugin::resolve(&mut config.auth_info, environment, connection.timeout()).await?;
@@ -98,7 +99,7 @@ pub(super) async fn client(
 
 /// Builds kube's configuration field by field: kube's own handling of the proxy variables matches `NO_PROXY`
 /// against the proxy instead of the server, and fails on a trailing comma.
-fn config(target: Target, environment: &Environment) -> Result<kube::Config, Error> {
+fn config(target: Target, environment: &Environment) -> Result<Config, Error> {
     let Target { cluster, mut user, namespace, named: _ } = target;
     let has_tls = cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()
@@ -108,7 +109,7 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
     let server = cluster.server.clone().filter(|s| !s.is_empty()).ok_or(Error::NoServer)?;
     let uri = address(&server, has_tls)?;
     let for_plugin = ExecAuthCluster::try_from(&cluster).map_err(authority)?;
-    let mut config = kube::Config::new(uri);
+    let mut config = Config::new(uri);
     // Skip the system's root certificates when verification is off: a small container has none.
     let verifies =
         config.cluster_url.scheme() == Some(&Scheme::HTTPS) && cluster.insecure_skip_tls_verify != Some(true);
@@ -157,8 +158,8 @@ fn settle_token(user: &mut AuthInfo) -> Result<(), Error> {
 /// Checks that the impersonated user and groups can be sent in headers.
 fn check_impersonation(user: &AuthInfo) -> Result<(), Error> {
     let extra = user.impersonate_user_extra.iter().flatten();
-    let names = user.impersonate.iter().chain(&user.impersonate_uid);
-    let names = names.chain(user.impersonate_groups.iter().flatten());
+    let names =
+        user.impersonate.iter().chain(&user.impersonate_uid).chain(user.impersonate_groups.iter().flatten());
     for name in names.chain(extra.flat_map(|(_, values)| values)) {
         sendable("user to impersonate", name)?;
     }
@@ -267,14 +268,14 @@ fn explain(error: kube::Error) -> Error {
 }
 
 /// The service type `GenericService` of kube's client builder.
-type KubeService = BoxService<http::Request<Body>, Response<Box<DynBody>>, BoxError>;
+type KubeService = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// A client for a direct connection, without a proxy and without our own layers.
 ///
 /// # Errors
 ///
 /// Fails if certificates or headers cannot be used.
-pub(super) fn direct(config: &kube::Config) -> kube::Result<ClientBuilder<KubeService>> {
+pub(super) fn direct(config: &Config) -> kube::Result<ClientBuilder<KubeService>> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -341,7 +342,7 @@ impl Warnings {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("no thread panics while holding the lock")
     }
 }
@@ -386,7 +387,7 @@ impl ServerClock {
         date.duration_since(local).checked_add(since)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Timestamp, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Timestamp, Instant)>> {
         self.0.lock().expect("no thread panics while holding the lock")
     }
 }

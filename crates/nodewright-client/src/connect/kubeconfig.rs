@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
-use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::Error;
 use crate::args::connection::Connection;
 use crate::bounded::{self, Excess, MOST_KUBECONFIG};
+use crate::view::Joined;
 
 /// The kubeconfig that the flag or the environment selects; `None` if no kubeconfig exists.
 ///
@@ -67,8 +68,7 @@ fn default_path(environment: &Environment) -> Option<PathBuf> {
 }
 
 fn spell(paths: &[PathBuf]) -> String {
-    let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
-    paths.join(", ")
+    paths.iter().map(|p| p.display().to_string()).joined(", ")
 }
 
 /// Reads one file up to the size limit. A pipe can be read only once, so relative paths in it are not
@@ -118,14 +118,12 @@ fn without_empty(mut config: Kubeconfig, file: &Path) -> Kubeconfig {
         value.take_if(|secret| secret.expose_secret().is_empty());
     };
     drop(&mut config.current_context);
-    let clusters = config.clusters.iter_mut();
-    for cluster in clusters.filter_map(|named| named.cluster.as_mut()) {
+    for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
         drop(&mut cluster.server);
         drop(&mut cluster.certificate_authority_data);
         drop_path(&mut cluster.certificate_authority);
     }
-    let users = config.auth_infos.iter_mut();
-    for user in users.filter_map(|named| named.auth_info.as_mut()) {
+    for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
         drop_secret(&mut user.token);
         drop_path(&mut user.token_file);
         drop(&mut user.client_certificate_data);
@@ -276,9 +274,7 @@ impl Target {
                     }
                 })?
             }
-            None if connection.cluster.is_some() || connection.server.is_some() => {
-                kube::config::Context::default()
-            }
+            None if connection.cluster.is_some() || connection.server.is_some() => Context::default(),
             None => {
                 return Err(Error::NoContext(contexts().map(|c| c.name.clone()).collect()));
             }

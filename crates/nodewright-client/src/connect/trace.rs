@@ -145,8 +145,7 @@ where
 /// Requests JSON instead of protobuf, so that the printed body is readable.
 fn ask_for_text(headers: &mut HeaderMap) {
     let binary = b"application/vnd.kubernetes.protobuf";
-    let accepts = headers.get(ACCEPT);
-    if accepts.is_some_and(|value| value.as_bytes().starts_with(binary)) {
+    if headers.get(ACCEPT).is_some_and(|value| value.as_bytes().starts_with(binary)) {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     }
 }

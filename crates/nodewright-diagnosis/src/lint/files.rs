@@ -1,6 +1,7 @@
 //! (edge) Reads manifests from files, directories and standard input, by the cluster that they belong to.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -177,13 +178,13 @@ impl Tree {
     fn directory(&mut self, path: &Path) -> Result<Directory, FilesError> {
         let mut directory = Directory { is_top: path.join(".git").exists(), ..Directory::default() };
         let config = path.join(CONFIG_FILE);
-        if let Ok(text) = std::fs::read_to_string(&config) {
+        if let Ok(text) = fs::read_to_string(&config) {
             let parsed = Config::parse(&config, &text);
             let path = config.display().to_string();
             directory.config = Some(Rc::new(parsed.map_err(|why| FilesError::Config { path, why })?));
         }
         let read = |names: &[&str]| {
-            let mut texts = names.iter().filter_map(|name| std::fs::read_to_string(path.join(name)).ok());
+            let mut texts = names.iter().filter_map(|name| fs::read_to_string(path.join(name)).ok());
             texts.next().and_then(|text| Some(yaml::parse(&text, 1).ok()?.value))
         };
         let kustomization = read(&KUSTOMIZATIONS);
@@ -242,8 +243,7 @@ impl Tree {
             let mut closure = vec![top];
             let mut at = 0;
             while let Some(unit) = closure.get(at).copied() {
-                let resources = self.directories.get(unit).into_iter().flat_map(|d| &d.resources);
-                for resource in resources {
+                for resource in self.directories.get(unit).into_iter().flat_map(|d| &d.resources) {
                     if !closure.contains(&resource) {
                         closure.push(resource);
                     }
@@ -286,12 +286,12 @@ fn files_below(
         return Ok(());
     }
     open.push(real);
-    let entries = std::fs::read_dir(directory).map_err(|e| unreadable(directory, e))?;
+    let entries = fs::read_dir(directory).map_err(|e| unreadable(directory, e))?;
     for entry in entries {
         let path = entry.map_err(|source| unreadable(directory, source))?.path();
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         let is_manifest = matches!(extension, "yaml" | "yml" | "json");
-        match std::fs::metadata(&path) {
+        match fs::metadata(&path) {
             Ok(kind) if kind.is_dir() => files_below(&path, open, found, dangling)?,
             Ok(kind) if kind.is_file() && is_manifest => found.push(Found::new(&path)?),
             Err(_) if is_manifest => dangling.push(path.display().to_string()),
@@ -303,7 +303,7 @@ fn files_below(
 }
 
 fn metadata(path: &Path) -> Result<std::fs::Metadata, FilesError> {
-    std::fs::metadata(path).map_err(|source| unreadable(path, source))
+    fs::metadata(path).map_err(|source| unreadable(path, source))
 }
 
 fn canonical(path: &Path) -> Result<PathBuf, FilesError> {

@@ -294,8 +294,7 @@ impl Manifest {
         folded: Option<&FoldedRule>,
         line: usize,
     ) -> Option<String> {
-        let mut comments = self.suppressions.iter();
-        let comment = comments.find(|c| {
+        let comment = self.suppressions.iter().find(|c| {
             c.covers(rule.code, rule.name, line) || folded.is_some_and(|f| c.covers(f.code, f.name, line))
         })?;
         (!comment.reason.is_empty()).then(|| comment.reason.clone())
@@ -303,8 +302,7 @@ impl Manifest {
 
     /// Repeated keys of mappings: the path of the key, and the line of the repetition.
     pub(super) fn duplicates(&self) -> impl Iterator<Item = (String, usize)> {
-        let duplicates = self.document.duplicates.iter();
-        duplicates.filter_map(|(pointer, line)| {
+        self.document.duplicates.iter().filter_map(|(pointer, line)| {
             let path = pointer.strip_prefix(&self.base)?;
             path.starts_with('/').then(|| (dotted(path), *line))
         })
@@ -365,8 +363,7 @@ fn is_template(value: &Value) -> bool {
 
 /// Whether a text, which need not be valid YAML, has an `apiVersion` in the group of either API.
 fn declares_object(text: &str) -> bool {
-    let mut flavors = ApiFlavor::ALL.into_iter();
-    flavors.any(|flavor| {
+    ApiFlavor::ALL.into_iter().any(|flavor| {
         let mut places = text.match_indices(flavor.group());
         places.any(|(at, _)| {
             let line = text[..at].rsplit('\n').next().unwrap_or_default();
@@ -397,8 +394,7 @@ pub struct Suppression {
 impl Suppression {
     /// All suppressions in a document.
     pub fn all(positions: &Positions) -> Vec<Suppression> {
-        let comments = positions.comments.iter();
-        let found = comments.filter_map(|(line, text)| {
+        let found = positions.comments.iter().filter_map(|(line, text)| {
             let text = text.trim().strip_prefix(PREFIX)?.trim();
             let words = text.strip_prefix("allow").unwrap_or_default().trim();
             let (rule, reason) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
@@ -492,13 +488,14 @@ impl<'s> Selections<'s> {
         } else {
             (0..self.groups.len()).collect()
         };
-        let groups = near.into_iter().map(|at| &self.groups[at]);
-        let groups = groups.filter(move |(selector, _)| match &selected {
-            Some(nodes) => nodes.iter().any(|node| selector.matches(&node.labels)),
-            None => *selector == own || contains(own, selector) || contains(selector, own),
-        });
-        let skyhooks = groups.flat_map(|(_, skyhooks)| skyhooks.iter().copied());
-        skyhooks.filter(|other| other.name() != skyhook.name())
+        near.into_iter()
+            .map(|at| &self.groups[at])
+            .filter(move |(selector, _)| match &selected {
+                Some(nodes) => nodes.iter().any(|node| selector.matches(&node.labels)),
+                None => *selector == own || contains(own, selector) || contains(selector, own),
+            })
+            .flat_map(|(_, skyhooks)| skyhooks.iter().copied())
+            .filter(|other| other.name() != skyhook.name())
     }
 }
 
@@ -536,8 +533,10 @@ pub(super) fn required_values<'s>(selector: &'s LabelSelector, key: &str) -> Opt
     if let Some(value) = selector.match_labels.get(key) {
         return Some(vec![value]);
     }
-    let mut expressions = selector.match_expressions.iter();
-    let listed = expressions.find(|r| r.key == key && r.operator == "In" && !r.values.is_empty())?;
+    let listed = selector
+        .match_expressions
+        .iter()
+        .find(|r| r.key == key && r.operator == "In" && !r.values.is_empty())?;
     Some(listed.values.iter().collect())
 }
 
@@ -587,12 +586,13 @@ impl Named {
     /// A test applies files one after another, and compares objects with parts of them.
     pub fn of_test(value: &Value) -> Named {
         let steps = items(&value["spec"]["steps"]);
-        let actions = steps.flat_map(|step| {
-            ["try", "catch", "finally", "cleanup"].into_iter().flat_map(|part| items(&step[part]))
-        });
-        let files = actions.flat_map(|action| {
-            ["assert", "error", "patch"].into_iter().filter_map(|kind| action[kind]["file"].as_str())
-        });
+        let files = steps
+            .flat_map(|step| {
+                ["try", "catch", "finally", "cleanup"].into_iter().flat_map(|part| items(&step[part]))
+            })
+            .flat_map(|action| {
+                ["assert", "error", "patch"].into_iter().filter_map(|kind| action[kind]["file"].as_str())
+            });
         Named { resources: Vec::new(), parts: files.map(str::to_owned).collect() }
     }
 }

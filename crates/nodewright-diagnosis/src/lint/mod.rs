@@ -297,8 +297,7 @@ impl Input<'_> {
     fn existence(&self, reference: &Reference<'_>) -> Option<Existence> {
         // A SealedSecret or an ExternalSecret becomes a Secret of the same name.
         let kind = reference.kind.to_string();
-        let mut others = self.others();
-        if others.any(|m| m.kind.ends_with(&kind) && m.name == reference.name) {
+        if self.others().any(|m| m.kind.ends_with(&kind) && m.name == reference.name) {
             return Some(Existence::Present(None));
         }
         let key = (reference.kind, reference.name.to_owned());
@@ -413,14 +412,17 @@ impl<'a> Input<'a> {
     pub fn spec_errors(&self, kind: SpecErrorKind) -> impl Iterator<Item = (&Manifest, &SpecError)> {
         let manifests = &self.documents.manifests;
         let all = self.spec_errors.get_or_init(|| {
-            let skyhooks = manifests.iter().enumerate().filter_map(|(at, m)| Some((at, m.skyhook()?)));
-            let errors = skyhooks
-                .flat_map(|(at, skyhook)| spec_errors(skyhook).into_iter().map(move |error| (at, error)));
-            errors.collect()
+            manifests
+                .iter()
+                .enumerate()
+                .filter_map(|(at, m)| Some((at, m.skyhook()?)))
+                .flat_map(|(at, skyhook)| spec_errors(skyhook).into_iter().map(move |error| (at, error)))
+                .collect()
         });
-        let own = all.iter().filter(move |(_, error)| error.kind == kind);
-        let own = own.map(|(at, error)| (&manifests[*at], error));
-        own.filter(|(manifest, error)| !manifest.violates_schema(&error.whole_path()))
+        all.iter()
+            .filter(move |(_, error)| error.kind == kind)
+            .map(|(at, error)| (&manifests[*at], error))
+            .filter(|(manifest, error)| !manifest.violates_schema(&error.whole_path()))
     }
 
     /// The DeploymentPolicies among the manifests.
@@ -439,9 +441,10 @@ impl<'a> Input<'a> {
 
     /// The policy of this name after the manifests are applied: from the manifests, else from the cluster.
     pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
-        let mut own = self.policies().map(|(_, policy)| policy);
-        own.find(|policy| policy.metadata.name == name)
-            .or_else(|| self.cluster?.policies.items().iter().find(|policy| policy.metadata.name == name))
+        self.policies()
+            .map(|(_, policy)| policy)
+            .find(|policy| policy.metadata.name == name)
+            .or_else(|| self.cluster?.policies.iter().find(|policy| policy.metadata.name == name))
     }
 
     /// The nodes of the cluster, if they were read completely.
@@ -453,7 +456,7 @@ impl<'a> Input<'a> {
     pub fn live(&self, manifest: &Manifest) -> Option<&'a Skyhook> {
         let (cluster, flavor) = (self.cluster?, manifest.flavor()?);
         let read = if flavor == cluster.flavor() { &cluster.skyhooks } else { &cluster.legacy };
-        read.items().iter().find(|skyhook| skyhook.name() == manifest.name)
+        read.iter().find(|skyhook| skyhook.name() == manifest.name)
     }
 
     /// Whether the operator has at least this version or a pre-release of it; `None` if the version is

@@ -64,9 +64,11 @@ impl Schemas {
             let names = Definition::names(flavor);
             for (name, kind) in names.iter().zip([flavor.kind(), "DeploymentPolicy"]) {
                 let definition = definitions.iter().find(|d| d.metadata.name == *name);
-                let versions = definition.into_iter().flat_map(|d| &d.spec.versions);
-                let mut served = versions.filter(|v| v.served && v.name == ApiFlavor::VERSION);
-                let root = served.find_map(|v| v.schema.pointer("/openAPIV3Schema/properties"));
+                let root = definition
+                    .into_iter()
+                    .flat_map(|d| &d.spec.versions)
+                    .filter(|v| v.served && v.name == ApiFlavor::VERSION)
+                    .find_map(|v| v.schema.pointer("/openAPIV3Schema/properties"));
                 if let Some(properties) = root.filter(|root| root["spec"].is_object()) {
                     let status = properties.get("status").map(|_| status());
                     let schema = object(properties["spec"].clone(), status);
@@ -85,10 +87,11 @@ impl Schemas {
     /// evaluated.
     pub fn unchecked<'m>(&self, manifests: impl Iterator<Item = &'m Manifest> + Clone) -> Vec<String> {
         let is_given = |flavor, kind| manifests.clone().any(|m| m.flavor() == Some(flavor) && m.kind == kind);
-        let given = self.0.iter().filter(|(flavor, kind, _)| is_given(*flavor, *kind));
-        let counted = given.map(|(_, kind, schema)| (kind, cel_rules(schema)));
-        let unchecked = counted.filter(|(_, rules)| *rules > 0);
-        unchecked
+        self.0
+            .iter()
+            .filter(|(flavor, kind, _)| is_given(*flavor, *kind))
+            .map(|(_, kind, schema)| (kind, cel_rules(schema)))
+            .filter(|(_, rules)| *rules > 0)
             .map(|(kind, rules)| {
                 let rules = plural(rules, "validation rule");
                 format!("the CRD of {kind} has {rules} in CEL, which lint does not check")
@@ -98,8 +101,7 @@ impl Schemas {
 
     /// The schema of a kind: the cluster's, else the embedded one.
     fn schema(&self, flavor: ApiFlavor, kind: &str) -> Option<&Value> {
-        let mut own = self.0.iter();
-        if let Some((.., schema)) = own.find(|(f, k, _)| *f == flavor && *k == kind) {
+        if let Some((.., schema)) = self.0.iter().find(|(f, k, _)| *f == flavor && *k == kind) {
             return Some(schema);
         }
         match kind {
@@ -239,8 +241,8 @@ impl Walk<'_> {
     }
 
     fn unknown_field(&mut self, key: &str, properties: &Value) {
-        let known = properties.as_object().into_iter().flatten();
-        let known: Vec<&str> = known.map(|(key, _)| key.as_str()).collect();
+        let known: Vec<&str> =
+            properties.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
         let same = known.iter().find(|name| name.eq_ignore_ascii_case(key));
         let place = || place_of(self.root, key);
         let fix = if let Some(name) = same {

@@ -206,18 +206,21 @@ impl<'a> Outlook<'a> {
     /// A custom resource on each node that it selects, in the operator's order of nodes.
     pub fn on_nodes(&self, skyhook: &str) -> impl Iterator<Item = (&'a Node, OnNode<'_, 'a>)> {
         let own = self.cluster.skyhook(skyhook);
-        let all = own.into_iter().flat_map(move |own| {
-            self.model.all_progress(own.name()).map(move |(node, progress)| (own, node, progress))
-        });
-        all.map(move |(skyhook, node, progress)| (node, self.judged(skyhook, node, progress)))
+        own.into_iter()
+            .flat_map(move |own| {
+                self.model.all_progress(own.name()).map(move |(node, progress)| (own, node, progress))
+            })
+            .map(move |(skyhook, node, progress)| (node, self.judged(skyhook, node, progress)))
     }
 
     /// The state of the leftovers of a missing custom resource: none of them proceeds on its own.
     pub fn leftovers(&self, name: &str) -> ProgressState {
         let about = self.findings.iter().filter(|f| f.subject.skyhook.as_deref() == Some(name));
-        let grave = about.filter(|f| f.severity > Severity::Info && !f.blocks.is_empty());
-        let states = grave.map(|finding| implied(finding).unwrap_or(ProgressState::Unknown));
-        states.max().unwrap_or(ProgressState::Complete)
+        about
+            .filter(|f| f.severity > Severity::Info && !f.blocks.is_empty())
+            .map(|finding| implied(finding).unwrap_or(ProgressState::Unknown))
+            .max()
+            .unwrap_or(ProgressState::Complete)
     }
 
     /// The state of a custom resource's keys on a node that it no longer selects, with the error that decides it.

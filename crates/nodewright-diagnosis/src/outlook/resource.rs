@@ -13,7 +13,7 @@ use crate::cluster::{Certainty, Stop};
 use crate::model::{NodeProgress, ProgressState, Remaining, WaitReason};
 use crate::rules::Severity;
 use crate::rules::support::blockers::CauseImpact;
-use crate::view::{ago, count, list, plural, time};
+use crate::view::{Joined, ago, count, list, plural, time};
 
 /// Number of selected nodes by state. Each node counts once: a node on which a stage fails counts only as failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -113,9 +113,11 @@ impl<'a> Outlook<'a> {
     pub fn resource(&self, name: &str) -> Summary {
         let skyhook = self.cluster.skyhook(name);
         let compartments = self.model.compartments(name);
-        let members = compartments.iter().enumerate();
-        let members = members.flat_map(|(at, (_, nodes))| nodes.iter().map(move |n| (n.name.as_str(), at)));
-        let members: HashMap<&str, usize> = members.collect();
+        let members: HashMap<&str, usize> = compartments
+            .iter()
+            .enumerate()
+            .flat_map(|(at, (_, nodes))| nodes.iter().map(move |n| (n.name.as_str(), at)))
+            .collect();
         let mut parts: Vec<Tally> = compartments.iter().map(|_| Tally::default()).collect();
         let mut tally = Tally::default();
         for (node, on) in self.on_nodes(name) {
@@ -132,8 +134,10 @@ impl<'a> Outlook<'a> {
             None if part.open() == 0 => ProgressState::Complete,
             None => assessment,
         };
-        let parts = compartments.iter().zip(&parts);
-        let compartments = parts.map(|((name, _), part)| ((*name).to_owned(), of_part(part), part.states));
+        let compartments = compartments
+            .iter()
+            .zip(&parts)
+            .map(|((name, _), part)| ((*name).to_owned(), of_part(part), part.states));
         let states = tally.states;
         let known = self.cluster.nodes.ok().is_some() && states.all() > 0;
         let lasting = self.causes_of(name).filter(|cause| cause.lasts(&self.findings));
@@ -251,19 +255,18 @@ impl<'a> Outlook<'a> {
         if self.cluster.skyhook(name).is_some_and(Skyhook::deleting) {
             return "the durations of deletions are not predicted".to_owned();
         }
-        match self.timeline.untimed {
-            Some(untimed) => untimed.words(name),
-            None => match self.delaying(name) {
-                Some(cause) => {
-                    let first = self.findings[cause.cause.findings[0]].rule;
-                    if first.retried {
-                        "a stage fails and is retried".to_owned()
-                    } else {
-                        format!("{} {} must be resolved first", first.code, first.name)
-                    }
-                }
-                None => "some nodes do not finish without intervention".to_owned(),
-            },
+        let Some(cause) = self.delaying(name) else {
+            return match (self.timeline.untimed, self.timeline.refused.get(name)) {
+                (Some(untimed), _) => untimed.words(name),
+                (None, Some(refused)) => refused.to_string(),
+                (None, None) => "some nodes do not finish without intervention".to_owned(),
+            };
+        };
+        let first = self.findings[cause.cause.findings[0]].rule;
+        if first.retried {
+            "a stage fails and is retried".to_owned()
+        } else {
+            format!("{} {} must be resolved first", first.code, first.name)
         }
     }
 
@@ -405,7 +408,7 @@ impl Tally {
         let on = |(what, nodes): (&String, &usize)| format!("{what} on {}", plural(*nodes, "node"));
         match running.len() {
             0 => self.first_reason().unwrap_or_default(),
-            _ => running.into_iter().map(on).collect::<Vec<_>>().join(", "),
+            _ => running.into_iter().map(on).joined(", "),
         }
     }
 

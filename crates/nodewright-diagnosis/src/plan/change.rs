@@ -11,7 +11,7 @@ use super::hold::{self, Hold};
 use super::metadata::{self, Metadata};
 use super::precondition::check;
 use super::step::is_as_made;
-use super::{Edit, Guard, Kind, Step, Target};
+use super::{Edit, Guard, Kind, Step, Target, step};
 use crate::api::skyhook::{BatchState, SkyhookStatus};
 use crate::api::{DeploymentPolicy, Skyhook};
 use crate::cluster::node::Taint;
@@ -203,8 +203,8 @@ impl Change {
             Change::Taints { from, to } => Change::Taints { from: to.clone(), to: from.clone() },
             // With other finalizers, the object was not deleted by this change.
             Change::Finalizer { was, .. } => {
-                let was = was.as_deref().filter(|was| super::step::held_by_one(was))?;
-                Change::Create(Box::new(super::step::as_new(was)))
+                let was = was.as_deref().filter(|was| step::held_by_one(was))?;
+                Change::Create(Box::new(step::as_new(was)))
             }
             Change::Delete { was } => Change::Create(was.clone()?),
             Change::Create(made) => {
@@ -388,8 +388,10 @@ pub(super) fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
                     // The operator adds its finalizer to a custom resource that it has not seen yet.
                     let stays = |s: &Skyhook| !s.metadata.finalizers.is_empty() || s.is_untouched() && !holds;
                     skyhooks.retain(|s| s.name() != target.name || stays(s));
-                    let own = skyhooks.iter_mut().filter(|s| s.name() == target.name);
-                    own.for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));
+                    skyhooks
+                        .iter_mut()
+                        .filter(|s| s.name() == target.name)
+                        .for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));
                 }
                 Change::Create(object) => {
                     skyhooks.extend(decode_leniently::<Skyhook>((**object).clone()));

@@ -147,8 +147,8 @@ pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
         return Some(format!("the effects of the plan have grown from {from} to {to}"));
     }
     let sentences = |plan: &Plan| {
-        let permanent = plan.consequences.cannot_be_undone.iter();
-        let permanent = permanent.map(|what| format!("cannot be undone: {what}"));
+        let permanent =
+            plan.consequences.cannot_be_undone.iter().map(|what| format!("cannot be undone: {what}"));
         plan.consequences.warnings.iter().cloned().chain(permanent).collect::<Vec<_>>()
     };
     let known = sentences(shown);
@@ -200,8 +200,8 @@ fn effects(plan: &Plan, details: &BTreeMap<String, usize>, named: &[&String]) ->
         (consequences.restarts, "service restart"),
         (consequences.reboots, "reboot"),
     ];
-    let interrupts = interrupts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plural(*n, what));
-    let interrupts: Vec<String> = interrupts.collect();
+    let interrupts: Vec<String> =
+        interrupts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plural(*n, what)).collect();
     let with = if interrupts.is_empty() { String::new() } else { format!(" with {}", list(&interrupts)) };
     let number = |what: &&String| details.get(*what).copied().unwrap_or_default();
     let named = named.iter().map(|what| format!("{what}: {}", number(what))).collect::<Vec<_>>();

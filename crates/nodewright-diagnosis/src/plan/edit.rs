@@ -451,8 +451,10 @@ fn metadata(a: &Metadata, b: &Metadata) -> Option<String> {
 }
 
 fn edits(a: &BTreeMap<String, Edit>, b: &BTreeMap<String, Edit>) -> Option<String> {
-    let mut both = a.iter().filter_map(|(key, edit)| Some((key, edit, b.get(key)?)));
-    both.find(|(_, a, b)| !agree(a, b)).map(|(key, ..)| key.clone())
+    a.iter()
+        .filter_map(|(key, edit)| Some((key, edit, b.get(key)?)))
+        .find(|(_, a, b)| !agree(a, b))
+        .map(|(key, ..)| key.clone())
 }
 
 fn agree(a: &Edit, b: &Edit) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::edit::{OnConflict, Rebased, change, lookup, pointer, set, test};
@@ -24,12 +24,12 @@ pub struct Field {
 }
 
 /// Reads an explicit null as a value; only a missing member is absent.
-fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
 /// Rejects an empty path, which a saved plan may contain.
-fn not_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+fn not_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let path = Vec::deserialize(from)?;
     if path.is_empty() {
         return Err(serde::de::Error::custom("the path of a field is empty"));

@@ -6,10 +6,9 @@ mod hindrances;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hindrances::add_hindrances;
+use hindrances::{add_freed, add_hindrances};
 
 use super::change::carry_out;
-use super::planners::batches::may_free_others;
 use super::planners::merge::permanently_failed;
 use super::{Change, Condition, Consequences, Edit, Grade, Kind, Plan, Step, Target};
 use crate::api::keys::NodeKey;
@@ -20,7 +19,7 @@ use crate::cluster::package_run::PackageRuns;
 use crate::cluster::placement::Pending;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeRecord, PackageRun, Source};
 use crate::model::profile::obstacles_end_reconcile;
-use crate::model::{Model, PackageChange, PackageDocument, Simulation, WorkByPlace};
+use crate::model::{Effects, Model, PackageChange, PackageDocument, Simulation, WorkByPlace};
 use crate::view::NodeSet;
 
 /// Maximum number of node-name ranges in a warning.
@@ -107,10 +106,8 @@ impl Plan {
                 let leaves = |node: &str| !is_ignored(cluster, node) && is_ignored(&after, node);
                 later
                     .retain(|(skyhook, node), _| named.contains(skyhook) && !stops(skyhook) && !leaves(node));
-                for skyhook in after.skyhooks.items().iter().filter(|skyhook| named.contains(skyhook.name()))
-                {
-                    let nodes = after.nodes.items().iter().filter(|node| skyhook.selects(node));
-                    let nodes: Vec<&Node> = nodes.collect();
+                for skyhook in after.skyhooks.iter().filter(|skyhook| named.contains(skyhook.name())) {
+                    let nodes: Vec<&Node> = after.nodes.iter().filter(|node| skyhook.selects(node)).collect();
                     for (package, nodes) in permanently_failed(&after, skyhook, &nodes) {
                         for node in nodes {
                             if let Some(packages) = later.get_mut(&(skyhook.name(), node)) {
@@ -135,17 +132,21 @@ impl Plan {
             work.extend(freed.clone());
             let starts = |name: &str| work.keys().any(|(skyhook, _)| *skyhook == name);
             let is_named = |name: &&str| starts(name) || named.contains(name);
+            let stops_short = |effects: &Effects<'_>| {
+                edited.records.iter().any(|(skyhook, _)| *skyhook == effects.skyhook)
+                    && effects.why_stuck().is_some()
+            };
             // Custom resources that the plan deletes hold others up until they are gone.
             let gone = gone.iter().map(|(then, gone)| (then, *gone, true));
             for (then, edit, after_deletions) in std::iter::once((&then, &after, false)).chain(gone) {
-                let names = edit.skyhooks.items().iter().map(Skyhook::name).filter(is_named);
+                let names = edit.skyhooks.iter().map(Skyhook::name).filter(is_named);
                 let names = names.filter(|name| !hidden && is_freed(name) == after_deletions);
                 for effects in then.effects(cluster, edit, &names.collect::<Vec<_>>()) {
                     let edits = edited.resources.contains(effects.skyhook)
                         && effects.packages.iter().any(|package| package.change != PackageChange::Unchanged);
                     match effects.unread {
                         Some(source) => drop(unread.insert(source)),
-                        None if edits || starts(effects.skyhook) => {
+                        None if edits || starts(effects.skyhook) || stops_short(&effects) => {
                             consequences.effects.extend(effects.packages());
                             consequences.rollouts.push(effects.rollout());
                         }
@@ -204,7 +205,7 @@ impl Plan {
             |step: &&Step| matches!(step.change, Change::Hold(_)) && step.target.kind == flavor.into();
         let paused: BTreeSet<&str> = self.steps().filter(pauses).map(|step| &*step.target.name).collect();
         let resumed = |name: &str| after.skyhook(name).is_some_and(Skyhook::is_active);
-        for skyhook in before.cluster.skyhooks.items().iter().filter(|s| paused.contains(s.name())) {
+        for skyhook in before.cluster.skyhooks.iter().filter(|s| paused.contains(s.name())) {
             let running = before.package_runs().all().iter();
             let running = running.filter(|run| run.skyhook == skyhook.name() && run.interrupt && run.alive());
             for run in running.filter(|_| resumed(skyhook.name())) {
@@ -212,9 +213,11 @@ impl Plan {
                     continue;
                 };
                 // One interrupt may serve several packages, and only one is named.
-                let kinds =
-                    skyhook.packages().filter_map(|(name, package)| skyhook.pending_interrupt(name, package));
-                let strongest = kinds.max_by_key(|kind| interrupt_strength(kind)).unwrap_or("reboot");
+                let strongest = skyhook
+                    .packages()
+                    .filter_map(|(name, package)| skyhook.pending_interrupt(name, package))
+                    .max_by_key(|kind| interrupt_strength(kind))
+                    .unwrap_or("reboot");
                 let here = work.entry((skyhook.name(), run.node)).or_default();
                 here.entry((named, run.stage.is_uninstall())).or_default().get_or_insert(strongest);
             }
@@ -303,7 +306,7 @@ impl Plan {
                 let package_runs = cluster.package_runs_for(&target.name);
                 flavor.executor() == Executor::Job
                     && pause.is_some_and(|edit| edit.to.as_deref() == Some("true"))
-                    && package_runs.all().iter().any(|run| run.skyhook == target.name && run.alive())
+                    && package_runs.all().iter().any(|run| run.skyhook == target.name && run.works())
             }
             _ => false,
         };
@@ -374,7 +377,7 @@ impl Plan {
         let flavor = cluster.flavor();
         let older = target.kind == flavor.other().into();
         let skyhooks = if older { &cluster.legacy } else { &cluster.skyhooks };
-        let mut skyhooks = skyhooks.items().iter().filter(|_| older || target.kind == flavor.into());
+        let mut skyhooks = skyhooks.iter().filter(|_| older || target.kind == flavor.into());
         let Some(skyhook) = skyhooks.find(|skyhook| skyhook.name() == target.name) else {
             return;
         };
@@ -444,7 +447,7 @@ impl Plan {
             for step in &stage.steps {
                 carry_out(&mut after, step, waited);
                 let target = &step.target;
-                let mut skyhooks = after.skyhooks.items().iter();
+                let mut skyhooks = after.skyhooks.iter();
                 if target.kind == after.flavor().into() && skyhooks.all(|s| s.name() != target.name) {
                     gone.insert(&target.name);
                 }
@@ -455,11 +458,17 @@ impl Plan {
         remove_skyhooks(&mut after, &at_once);
         gone.extend(at_once);
         let deleted = self.deleted_runs();
-        if !gone.is_empty() || !deleted.is_empty() {
+        let rewrites =
+            |step: &Step| step.target.kind == Kind::Node && matches!(step.change, Change::Metadata(_));
+        if !gone.is_empty() || !deleted.is_empty() || self.steps().any(rewrites) {
             // Kubernetes deletes the Jobs and pods of a custom resource, and the pods of a Job, with their owner.
             let runs = after.package_runs_of(after.flavor()).into_iter();
-            let ended = runs.filter(|run| gone.contains(run.skyhook.as_str()) || is_deleted(run, &deleted));
-            let keys: BTreeSet<(String, String)> = ended
+            let keys: BTreeSet<(String, String)> = runs
+                .filter(|run| {
+                    gone.contains(run.skyhook.as_str())
+                        || is_deleted(run, &deleted)
+                        || lost_its_entry(cluster, &after, run)
+                })
                 .flat_map(|run| {
                     let job = run.job.map(Object::key);
                     job.into_iter().chain(run.pods.into_iter().map(Object::key)).collect::<Vec<_>>()
@@ -519,16 +528,16 @@ impl Plan {
         if deleted.is_empty() {
             return BTreeSet::new();
         }
-        let runs = cluster.package_runs_of(cluster.flavor()).into_iter();
-        let deleted = runs.filter(|run| is_deleted(run, &deleted));
+        let deleted =
+            cluster.package_runs_of(cluster.flavor()).into_iter().filter(|run| is_deleted(run, &deleted));
         deleted.filter_map(|run| Some((cluster.skyhook(&run.skyhook)?.name(), run.node))).collect()
     }
 
     /// Namespace and name of the pods and Jobs that the plan deletes.
     fn deleted_runs(&self) -> BTreeSet<(&str, &str)> {
-        let deletes = self.steps().map(|step| &step.target);
-        let deletes = deletes.filter(|target| matches!(target.kind, Kind::Pod | Kind::Job));
-        deletes
+        self.steps()
+            .map(|step| &step.target)
+            .filter(|target| matches!(target.kind, Kind::Pod | Kind::Job))
             .map(|target| (target.namespace.as_deref().unwrap_or_default(), target.name.as_str()))
             .collect()
     }
@@ -538,6 +547,16 @@ impl Plan {
 fn is_deleted(run: &PackageRun<'_>, deleted: &BTreeSet<(&str, &str)>) -> bool {
     let pods = run.pods.iter().map(|pod| pod.key());
     run.job.map(Object::key).into_iter().chain(pods).any(|key| deleted.contains(&key))
+}
+
+/// Whether a Job runs for an entry that is no longer recorded: the operator deletes it.
+fn lost_its_entry(before: &Cluster, after: &Cluster, run: &PackageRun<'_>) -> bool {
+    let is_recorded = |cluster: &Cluster| {
+        let node = cluster.node(run.node)?;
+        let mut entries = cluster.on_node(node, &run.skyhook)?.entries().iter();
+        Some(entries.any(|entry| run.carries_out(entry)))
+    };
+    !run.bare() && run.alive() && is_recorded(before) == Some(true) && is_recorded(after) != Some(true)
 }
 
 /// What the steps of a plan edit, except its own pauses.
@@ -622,18 +641,21 @@ impl<'a> Edited<'a> {
     /// another obstacle still delays it.
     fn add_released(&mut self, cluster: &'a Cluster, after: &Cluster) {
         let flavor = cluster.flavor();
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             let is_active = after.skyhook(skyhook.name()).is_some_and(Skyhook::is_active);
             if is_active && !skyhook.is_active() {
                 self.whole.insert(skyhook.name());
             }
-            let freed = self.nodes.iter().filter_map(|name| Some((cluster.node(name)?, after.node(name)?)));
-            let freed = freed.filter(|(before, now)| before.ignored(flavor) && !now.ignored(flavor));
-            let freed = freed.filter(|(before, _)| skyhook.selects(before));
+            let freed = self
+                .nodes
+                .iter()
+                .filter_map(|name| Some((cluster.node(name)?, after.node(name)?)))
+                .filter(|(before, now)| before.ignored(flavor) && !now.ignored(flavor))
+                .filter(|(before, _)| skyhook.selects(before));
             self.places.extend(freed.map(|(before, _)| (skyhook.name(), before.name.as_str())));
         }
         if self.may_end_a_drain(cluster, after) && ends_reconciles(cluster) && !ends_reconciles(after) {
-            self.whole.extend(cluster.skyhooks.items().iter().map(Skyhook::name));
+            self.whole.extend(cluster.skyhooks.iter().map(Skyhook::name));
         }
     }
 
@@ -641,7 +663,7 @@ impl<'a> Edited<'a> {
     fn may_end_a_drain(&self, cluster: &Cluster, after: &Cluster) -> bool {
         let flavor = cluster.flavor();
         let mut nodes = self.nodes.iter().filter_map(|name| Some((cluster.node(name)?, after.node(name)?)));
-        let mut skyhooks = cluster.skyhooks.items().iter().filter(|skyhook| skyhook.is_active());
+        let mut skyhooks = cluster.skyhooks.iter().filter(|skyhook| skyhook.is_active());
         nodes.any(|(before, now)| !before.ignored(flavor) && now.ignored(flavor))
             || skyhooks.any(|skyhook| !after.skyhook(skyhook.name()).is_some_and(Skyhook::is_active))
     }
@@ -655,7 +677,7 @@ impl<'a> Edited<'a> {
                 || self.places.iter().any(|(skyhook, _)| *skyhook == name)
                 || nodes.any(|node| skyhook.selects(node))
         };
-        after.skyhooks.items().iter().filter(concerns).map(Skyhook::name).collect()
+        after.skyhooks.iter().filter(concerns).map(Skyhook::name).collect()
     }
 
     /// The work that starts because of the plan: the operator would not do it `anyway`, or the plan changes the state that
@@ -712,28 +734,10 @@ fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
 fn add_unaffected(work: &StartedWork<'_>, effects: &mut [PackageDocument]) {
     for effect in effects.iter_mut().filter(|effect| effect.change != PackageChange::Finish) {
         let starts = |node: &str| {
-            let here = work.get(&(effect.skyhook.as_str(), node));
-            here.is_some_and(|packages| packages.keys().any(|(package, _)| *package == effect.package))
+            work.get(&(effect.skyhook.as_str(), node))
+                .is_some_and(|packages| packages.keys().any(|(package, _)| *package == effect.package))
         };
         effect.regardless = effect.nodes.iter().filter(|node| !starts(node)).cloned().collect();
-    }
-}
-
-/// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.
-fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut Consequences) {
-    let key = after.flavor().key("ignore");
-    let ignores = plan.steps().filter(|step| match &step.change {
-        Change::Metadata(metadata) => metadata.labels.get(&key).is_some_and(|edit| edit.to.is_some()),
-        _ => false,
-    });
-    for node in ignores.filter_map(|step| after.node(&step.target.name)) {
-        // The plan itself may remove the record of the batch.
-        for skyhook in cluster.selecting(node).filter(|skyhook| may_free_others(after, skyhook, node)) {
-            consequences.at_least(Grade::of_running(skyhook));
-            let reference = skyhook.reference();
-            consequences
-                .warn(format!("{reference} has no recorded batch: the operator may choose other nodes instead and start packages there"));
-        }
     }
 }
 

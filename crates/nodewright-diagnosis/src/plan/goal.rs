@@ -156,8 +156,7 @@ impl fmt::Display for Condition {
 
 /// Whether annotations pause or disable the custom resource.
 fn is_paused_or_disabled(object: &Value) -> bool {
-    let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
-    annotations.is_some_and(|all| {
+    lookup(object, "/metadata/annotations").and_then(Value::as_object).is_some_and(|all| {
         let is_true = |key: &String| all.get(key).is_some_and(|value| value == "true");
         ApiFlavor::ALL.iter().any(|flavor| is_true(&flavor.key("pause")) || is_true(&flavor.key("disable")))
     })

@@ -29,8 +29,10 @@ impl Plan {
 
     /// Whether each stage depends only on stages with lower numbers, as [`Plan::before`] requires.
     pub fn is_in_order(&self) -> bool {
-        let mut stages = self.stages.iter().enumerate();
-        stages.all(|(number, stage)| stage.after.iter().flatten().all(|before| *before < number))
+        self.stages
+            .iter()
+            .enumerate()
+            .all(|(number, stage)| stage.after.iter().flatten().all(|before| *before < number))
     }
 
     /// The plan that undoes this one, last stage first, and the steps that cannot be undone. The end of a pause

@@ -254,9 +254,10 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 fn manager(object: &Value, key: &str) -> Option<String> {
     let field = format!("f:{key}");
     let all = object["metadata"]["managedFields"].as_array()?;
-    let mut owners =
-        all.iter().filter(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null());
-    let other = owners.find(|entry| entry["manager"] != FIELD_MANAGER)?;
+    let other = all
+        .iter()
+        .filter(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null())
+        .find(|entry| entry["manager"] != FIELD_MANAGER)?;
     other["manager"].as_str().map(str::to_owned)
 }
 
@@ -273,6 +274,9 @@ pub struct Uncordon {
     /// Whether other holders are overruled: the user named this node with `--force-uncordon`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
+    /// Whether the user overrules a holder, so that the cordon is not the operator's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub overruled: bool,
     /// The holders for which the node stays cordoned, each with its mark on the node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_for: Vec<String>,
@@ -301,15 +305,19 @@ impl Uncordon {
     /// The holders on the current node; none if the user overrules them. Without holders, also the new
     /// `spec.unschedulable`.
     pub(super) fn rebase(&self, node: &Value) -> (Uncordon, Option<bool>) {
-        let left_for = match holders_on(node) {
-            _ if self.forced => Vec::new(),
+        let mut left_for = match holders_on(node) {
             Ok(holders) => words(&holders),
             Err(why) => vec![format!("an unknown owner whose annotation cannot be read ({why})")],
         };
+        let overruled = self.forced && !left_for.is_empty();
+        if self.forced {
+            left_for.clear();
+        }
         let free = left_for.is_empty().then_some(false);
         let version = lookup(node, "/metadata/resourceVersion").and_then(Value::as_str);
         let now = Uncordon {
             forced: self.forced,
+            overruled,
             left_for,
             unproven: false,
             version: version.filter(|_| !self.forced).map(str::to_owned),
@@ -340,7 +348,8 @@ impl Plan {
             };
             if named {
                 change.unschedulable = Some(false);
-                change.uncordon = Uncordon { forced: true, ..Uncordon::default() };
+                let overruled = !change.uncordon.left_for.is_empty();
+                change.uncordon = Uncordon { forced: true, overruled, ..Uncordon::default() };
             } else if let Some(others) = change.uncordon.words() {
                 left.entry(others).or_default().push(step.target.name.clone());
             }

@@ -134,8 +134,14 @@ impl Metadata {
             annotations: back(&self.annotations),
             labels: back(&self.labels),
             unschedulable: self.unschedulable.map(|to| !to),
+            uncordon: Uncordon { overruled: self.uncordon.overruled, ..Uncordon::default() },
             ..Metadata::default()
         }
+    }
+
+    /// Whether the edits restore a cordon of somebody outside the operator, which `--force-uncordon` has lifted.
+    pub fn restores_foreign_cordon(&self) -> bool {
+        self.unschedulable == Some(true) && self.uncordon.overruled
     }
 
     /// Whether only annotations and labels are edited.
@@ -171,6 +177,9 @@ impl Metadata {
         if now.uncordons() {
             (now.uncordon, now.unschedulable) = self.uncordon.rebase(object);
         }
+        if now.unschedulable == Some(true) {
+            now.uncordon.overruled = self.uncordon.overruled;
+        }
         if let Some(others) = now.uncordon.words().filter(|_| now.changes_nothing()) {
             moved.push(format!("it stays cordoned by {others}"));
         }
@@ -194,6 +203,7 @@ impl Metadata {
             annotations: both(&self.annotations, &sent.annotations),
             labels: both(&self.labels, &sent.labels),
             unschedulable: self.unschedulable.or(sent.unschedulable),
+            uncordon: if self.unschedulable.is_some() { &self.uncordon } else { &sent.uncordon }.clone(),
             ..self.clone()
         }
     }
@@ -222,6 +232,9 @@ impl Metadata {
             }
         }
         match self.unschedulable {
+            Some(true) if self.restores_foreign_cordon() => {
+                lines.push("cordon, as `kubectl cordon` does".to_owned());
+            }
             Some(true) => lines.push("cordon".to_owned()),
             Some(false) if self.uncordon.unproven => lines.push(
                 "uncordon, unless the node's managedFields show that someone else cordoned it".to_owned(),
@@ -326,6 +339,8 @@ pub(super) fn describe(from: &[Value], to: &[Value]) -> Vec<String> {
         };
         format!("{verb} taint {}{value}:{}", text("key"), text("effect"))
     };
-    let off = difference(from, to).map(|t| line("remove", t));
-    off.chain(difference(to, from).map(|t| line("add", t))).collect()
+    difference(from, to)
+        .map(|t| line("remove", t))
+        .chain(difference(to, from).map(|t| line("add", t)))
+        .collect()
 }

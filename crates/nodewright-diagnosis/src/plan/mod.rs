@@ -158,8 +158,10 @@ impl Plan {
 
     /// Whether any stage waits for an uninstall.
     pub fn awaits_uninstall(&self) -> bool {
-        let mut goals = self.stages.iter().filter_map(|stage| stage.until.as_ref());
-        goals.any(|goal| matches!(goal.condition, Condition::Uninstalled { .. }))
+        self.stages
+            .iter()
+            .filter_map(|stage| stage.until.as_ref())
+            .any(|goal| matches!(goal.condition, Condition::Uninstalled { .. }))
     }
 
     /// The worst effect on the cluster.
@@ -196,8 +198,10 @@ impl Plan {
 
     /// The names of the objects for which a permission is needed.
     pub fn needed_for(&self, permission: &Permission) -> BTreeSet<&str> {
-        let needing = self.steps().filter(|s| s.permissions().contains(permission));
-        needing.map(|step| step.target.name.as_str()).collect()
+        self.steps()
+            .filter(|s| s.permissions().contains(permission))
+            .map(|step| step.target.name.as_str())
+            .collect()
     }
 
     /// Whether any step can be undone.
@@ -245,8 +249,7 @@ impl Grade {
 
     /// Parses a grade or its word, ignoring case.
     pub fn named(name: &str) -> Option<Grade> {
-        let mut all = Grade::ALL.into_iter();
-        all.find(|grade| {
+        Grade::ALL.into_iter().find(|grade| {
             grade.to_string().eq_ignore_ascii_case(name) || grade.word().eq_ignore_ascii_case(name)
         })
     }
@@ -358,7 +361,7 @@ impl ReadSpec {
             generation: skyhook.metadata.generation,
             deleting: skyhook.deleting(),
         };
-        cluster.skyhooks.items().iter().map(read).collect()
+        cluster.skyhooks.iter().map(read).collect()
     }
 
     /// The specs that the plan depends on: those of the custom resources that its steps name, or all if a step names
@@ -395,10 +398,7 @@ impl ReadSpec {
         } else if read.deleting && !self.deleting {
             Some(format!("the deletion of {target} has been requested"))
         } else if edits && read.generation != self.generation {
-            Some(format!(
-                "the spec of {target} has been changed (generation {}, now {})",
-                self.generation, read.generation
-            ))
+            Some(format!("the spec of {target} has been changed"))
         } else {
             None
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::edit::{lookup, pointer};
 use super::step::is_as_made;
-use super::{Change, Condition, Kind, Plan, Step, Target};
+use super::{Change, Condition, Grade, Kind, Plan, Step, Target};
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, Object, Skyhook};
 use crate::cluster::hold::Hold;
@@ -45,8 +45,8 @@ pub struct ResourceState {
     /// Whether it is being deleted; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
-    /// The `metadata.generation`, if the plan relies on the nodes that the spec does not select; absent
-    /// otherwise.
+    /// The `metadata.generation`, if the plan runs packages or relies on the nodes that the spec does not select;
+    /// absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// The command that holds it paused, as JSON; absent if there is none.
@@ -147,8 +147,8 @@ impl ResourceState {
         if !goes && is_deleting(object) {
             return Some(format!("{target} is being deleted"));
         }
-        let generation = object["metadata"]["generation"].as_i64();
-        if self.generation.is_some() && generation != self.generation {
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+        if self.generation.is_some_and(|planned| planned != generation) {
             return Some(format!("the spec of {target} has been changed"));
         }
         let pause = ApiFlavor::ALL.into_iter().find(|flavor| target.kind == (*flavor).into())?.key("pause");
@@ -167,14 +167,18 @@ impl Step {
     /// it deletes, releases or creates.
     pub fn resource_names(&self) -> BTreeSet<&str> {
         match &self.change {
-            Change::Metadata(metadata) if self.target.kind == Kind::Node => {
-                let keys = metadata.annotations.keys().chain(metadata.labels.keys());
-                keys.filter_map(|key| NodeKey::resource(key)).collect()
-            }
-            Change::Conditions { remove, restore } => {
-                let kinds = remove.iter().chain(restore).filter_map(|c| c["type"].as_str());
-                kinds.filter_map(NodeKey::resource).collect()
-            }
+            Change::Metadata(metadata) if self.target.kind == Kind::Node => metadata
+                .annotations
+                .keys()
+                .chain(metadata.labels.keys())
+                .filter_map(|key| NodeKey::resource(key))
+                .collect(),
+            Change::Conditions { remove, restore } => remove
+                .iter()
+                .chain(restore)
+                .filter_map(|c| c["type"].as_str())
+                .filter_map(NodeKey::resource)
+                .collect(),
             Change::Finalizer { .. } | Change::Delete { .. } | Change::Create(_)
                 if ApiFlavor::ALL.into_iter().any(|flavor| self.target.kind == flavor.into()) =>
             {
@@ -194,6 +198,21 @@ impl Plan {
             names.extend(owner(cluster, &step.target).map(str::to_owned));
         }
         let mut resources: Vec<ResourceState> = names.iter().flat_map(|name| states(cluster, name)).collect();
+        // A plan that runs something may run for long, and an edit of the spec changes what it runs.
+        let changes_object = |target: &Target| {
+            self.steps().any(|step| {
+                let changes = matches!(
+                    step.change,
+                    Change::Spec(_) | Change::Create(_) | Change::Delete { .. } | Change::Finalizer { .. }
+                );
+                changes && step.target.same_object_name(target)
+            })
+        };
+        for state in
+            resources.iter_mut().filter(|state| self.grade() > Grade::B1 && !changes_object(&state.target))
+        {
+            state.generation = cluster.skyhook(&state.target.name).map(|skyhook| skyhook.metadata.generation);
+        }
         for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
             let node = Some(&step.target).filter(|target| target.kind == Kind::Node);
             let Some(node) = node.and_then(|target| cluster.node(&target.name)) else {
@@ -203,8 +222,10 @@ impl Plan {
             let unselected: Vec<&Skyhook> =
                 named.filter(|skyhook| !skyhook.spec.node_selectors.matches(&node.labels)).collect();
             for skyhook in unselected {
-                let own = resources.iter_mut().filter(|state| state.target.name == skyhook.name());
-                own.for_each(|state| state.generation = Some(skyhook.metadata.generation));
+                resources
+                    .iter_mut()
+                    .filter(|state| state.target.name == skyhook.name())
+                    .for_each(|state| state.generation = Some(skyhook.metadata.generation));
                 for (pointer, value) in labels(skyhook, node) {
                     step.guard.values.insert(pointer, value);
                 }
@@ -259,10 +280,12 @@ fn owner<'a>(cluster: &'a Cluster, target: &Target) -> Option<&'a str> {
         Kind::Pod => &find(cluster.pods.items(), target)?.metadata.labels,
         Kind::Job => &find(cluster.jobs.items(), target)?.metadata.labels,
         Kind::ConfigMap => {
-            let maps = cluster.config_maps.items().iter().chain(cluster.node_metadata.items());
-            let mut named =
-                maps.filter(|map| Target::of(Kind::ConfigMap, &map.metadata).same_object_name(target));
-            return named.find_map(|map| Some(map.owner()?.1));
+            return cluster
+                .config_maps
+                .iter()
+                .chain(&cluster.node_metadata)
+                .filter(|map| Target::of(Kind::ConfigMap, &map.metadata).same_object_name(target))
+                .find_map(|map| Some(map.owner()?.1));
         }
         _ => return None,
     };

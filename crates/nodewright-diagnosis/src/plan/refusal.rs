@@ -100,6 +100,14 @@ refusals! {
             "rerunning {package} alone would leave it unscheduled on {nodes}: this operator version skips \
              packages without dependencies once complete packages outnumber them (SKY209)"
             ["reset all packages there: kubectl skyhook reset {skyhook} --node {node}"];
+        /// The operator works on the objects and node keys of the other API.
+        OtherApi { version, asked, other }
+            "operator {version} acts on {other} objects and ignores {asked} objects, so the effects of this change are unknown"
+            ["omit --api"];
+        /// The state of a node cannot be read, so whether the package is recorded there is not known.
+        UnreadableState { nodes, skyhook }
+            "the state of {skyhook} on {nodes} cannot be read"
+            ["restore it first, or leave the node out: kubectl skyhook reset {skyhook} --unreadable"];
         /// The status has no copy of an unreadable node state.
         NoCopyOfState { skyhook, node }
             "the status of {skyhook} has no copy of the state of {node}"
@@ -151,6 +159,10 @@ refusals! {
         DefinitionDeleted { definition, reference }
             "the CRD {definition} is being deleted, so {reference} cannot be recreated"
             [];
+        /// The CustomResourceDefinitions cannot be read: if one is being deleted, nothing can be recreated.
+        DefinitionUnread { why, reference }
+            "CustomResourceDefinitions cannot be read ({why}), so it is unknown whether {reference} can be recreated"
+            ["kubectl skyhook rbac --for undelete"];
         /// Between deletion and recreation only the journal has the object.
         JournalRequired {}
             "--no-journal cannot be used: between deletion and recreation, only the journal contains the object"
@@ -223,7 +235,7 @@ refusals! {
         /// All objects of the command have changed since.
         AllHaveChanged { command, objects }
             "{command:?} cannot be undone because all of its objects have changed since: {objects}"
-            ["the command stays in effect; to undo an older command, pass its id; to list the ids: kubectl skyhook journal list"];
+            ["to undo an older command, pass its id: kubectl skyhook journal list"];
         /// The file has another plan than `--digest`.
         OtherPlan { file, digest, expected }
             "{file} contains plan {digest}, not {expected}"

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::edit::{lookup, normalise, set};
 use super::fields::{self, Unstored};
-use super::{Change, Guard, Permission, Plan, PlanStage, Rebased, Request, Target, Verb, hold};
+use super::{
+    Change, FIELD_MANAGER, Guard, Permission, Plan, PlanStage, Rebased, Request, Target, Verb, hold,
+};
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, NodeState, Status};
 use crate::view::NodeSet;
@@ -57,6 +59,14 @@ impl Step {
             reason: reason.into(),
             may_be_gone: false,
             stays_removed: Vec::new(),
+        }
+    }
+
+    /// The field manager of the request. A restored cordon of somebody else is not this program's: later commands keep it.
+    pub fn field_manager(&self) -> &'static str {
+        match &self.change {
+            Change::Metadata(metadata) if metadata.restores_foreign_cordon() => "kubectl-cordon",
+            _ => FIELD_MANAGER,
         }
     }
 

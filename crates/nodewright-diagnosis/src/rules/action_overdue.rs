@@ -41,7 +41,7 @@ rule! {
 fn detect(_: &Cluster, findings: &mut Findings) {
     let cluster = findings.cluster();
     let due = DueActions::new(cluster, findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         for overdue in due.overdue(skyhook) {
             let action = &overdue.due.action;
             let node = overdue.due.node;

@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         return;
     }
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         if !skyhook.spec.runtime_required || !skyhook.spec.auto_taint_new_nodes {
             continue;
         }

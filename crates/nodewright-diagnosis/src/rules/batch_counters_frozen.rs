@@ -37,8 +37,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.is_active() && !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active() && !s.deleting()) {
         let status = |node: &Node| cluster.status_on(skyhook, node);
         let at_work = cluster.selected(skyhook).any(|n| status(n) == Status::InProgress)
             || package_runs.any_alive(skyhook.name());

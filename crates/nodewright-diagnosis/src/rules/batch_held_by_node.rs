@@ -3,6 +3,7 @@ use super::support::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Source};
+use crate::model::profile;
 use crate::plan::planners::batches;
 
 rule! {
@@ -47,13 +48,12 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !crate::model::profile::records_batches(cluster) {
+    if !profile::records_batches(cluster) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
     // Skip deletions: they run on all nodes at once.
-    let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.has_batches() && !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.has_batches() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
@@ -66,13 +66,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let stuck = |n: &Node| stuck_in_batch(cluster, &troubles, skyhook, n);
-            let fine = batch.passed_over.iter().filter(|n| stuck(n).is_none());
-            let passed_over = fine.map(|n| n.name.as_str()).collect();
+            let passed_over =
+                batch.passed_over.iter().filter(|n| stuck(n).is_none()).map(|n| n.name.as_str()).collect();
             let blocked = BlockedNodes { waiting: &batch.waiting, passed_over };
             let leaves = |node: &Node| {
                 let blocked =
                     node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
-                blocked && !crate::model::profile::blocked_nodes_keep_places(cluster)
+                blocked && !profile::blocked_nodes_keep_places(cluster)
             };
             for node in batch.chosen.iter().filter(|node| !leaves(node)) {
                 if let Some(trouble) = stuck(node) {
@@ -115,13 +115,12 @@ fn report(
         Subject::skyhook_on_node(skyhook, node),
         format!("the node {} and keeps its slot in the batch of {skyhook}, so {so}", trouble.why),
     );
-    let joined = skyhook.status.node_priority.get(&node.name);
     finding
         .severity(trouble.severity)
         .waits_for_node(skyhook.name(), &node.name)
         .set_blocked_nodes(&[blocked.waiting, passed_over].concat())
         .set_failing_since(failing_since(cluster, skyhook, node))
-        .since(joined.copied().flatten())
+        .since(skyhook.status.node_priority.get(&node.name).copied().flatten())
         .evidence(skyhook, "status.nodePriority", &node.name)
         .evidence("nodes", "making progress", "none");
     if !blocked.waiting.is_empty() {

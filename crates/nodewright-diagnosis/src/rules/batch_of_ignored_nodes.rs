@@ -2,6 +2,7 @@ use super::support::evidence::some_of;
 use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
+use crate::model::profile;
 use crate::view::count;
 
 rule! {
@@ -39,14 +40,11 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !crate::model::profile::records_batches(cluster)
-        || !crate::model::profile::blocked_nodes_keep_places(cluster)
-    {
+    if !profile::records_batches(cluster) || !profile::blocked_nodes_keep_places(cluster) {
         return;
     }
     let model = findings.model();
-    let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.is_active() && !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }

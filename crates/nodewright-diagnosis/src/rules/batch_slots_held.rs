@@ -2,8 +2,8 @@ use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
 use crate::cluster::{Cluster, Source};
-use crate::model::Predecessor;
-use crate::view::count;
+use crate::model::{Predecessor, profile};
+use crate::view::{count, distinct};
 
 rule! {
     /// Nodes that wait for an earlier custom resource take up the slots of a batch.
@@ -42,12 +42,12 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !crate::model::profile::records_batches(cluster) {
+    if !profile::records_batches(cluster) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
     let mut standstill = None;
-    let mut ordered: Vec<_> = cluster.skyhooks.items().iter().collect();
+    let mut ordered: Vec<_> = cluster.skyhooks.iter().collect();
     ordered.sort_by_key(|s| s.order());
     for skyhook in ordered.into_iter().filter(|s| s.has_batches() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
@@ -58,9 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let predecessors: Vec<_> = batch
                 .chosen
                 .iter()
-                .filter(|n| {
-                    crate::model::profile::blocked_nodes_keep_places(cluster) || !n.ignored(cluster.flavor())
-                })
+                .filter(|n| profile::blocked_nodes_keep_places(cluster) || !n.ignored(cluster.flavor()))
                 .filter_map(|n| model.predecessor_on(skyhook, n))
                 .collect();
             let (Some(first), false) = (predecessors.first(), waiting.is_empty()) else {
@@ -74,12 +72,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .iter()
                 .map(|p| standstill.trouble(cluster, p.skyhook, p.node).map(|t| (t.severity, t.permanent)));
             // The batch continues as soon as one predecessor finishes, so the least severe problem counts.
-            let least = troubles.min().flatten();
-            let (severity, lasts) = least.unwrap_or((Severity::Warning, false));
+            let (severity, lasts) = troubles.min().flatten().unwrap_or((Severity::Warning, false));
             let holders: Vec<&str> = predecessors.iter().map(|p| p.node.name.as_str()).collect();
-            let mut earlier: Vec<String> = predecessors.iter().map(|p| p.skyhook.reference()).collect();
-            earlier.sort_unstable();
-            earlier.dedup();
+            let earlier = distinct(predecessors.iter().map(|p| p.skyhook.reference()));
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(

@@ -41,11 +41,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         let tracked = cluster.tracked(skyhook.name()).map(|(node, _)| node);
         let at_work = package_runs.of(skyhook.name());
-        let nodes = tracked.chain(at_work.filter_map(|run| cluster.node(run.node)));
-        let nodes: BTreeMap<&str, &Node> = nodes.map(|n| (n.name.as_str(), n)).collect();
+        let nodes: BTreeMap<&str, &Node> = tracked
+            .chain(at_work.filter_map(|run| cluster.node(run.node)))
+            .map(|n| (n.name.as_str(), n))
+            .collect();
         for node in nodes.into_values() {
             let on = cluster.on_node(node, skyhook.name());
             let here: Vec<&PackageRun> = package_runs.of_skyhook_on(skyhook.name(), &node.name).collect();
@@ -83,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     );
                 }
                 finding.remedy(
-                    "Watch the uninstall; the package ends up installed either way",
+                    "Watch the canceled uninstall: the package ends up installed, whether or not it finishes",
                     ["status", skyhook.name()],
                 );
             }

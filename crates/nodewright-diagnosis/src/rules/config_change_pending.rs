@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Package, Skyhook, Stage, State};
-use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns};
+use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns, kubernetes};
 
 rule! {
     /// A change to the configMap of a package has not reached the nodes yet.
@@ -44,8 +44,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let live = cluster.skyhooks.items().iter();
-    for skyhook in live.filter(|s| !s.deleting() && !s.paused()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting() && !s.paused()) {
         for (name, package) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
             let Some(config_map) = found(cluster, skyhook, name, package) else {
                 continue;
@@ -88,8 +87,10 @@ impl<'a> PendingNodes<'a> {
             .collect();
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
-            let mut entries = on.into_iter().flat_map(|on| on.entries());
-            let entry = entries.find(|e| e.name == name && e.version == package.version);
+            let entry = on
+                .into_iter()
+                .flat_map(|on| on.entries())
+                .find(|e| e.name == name && e.version == package.version);
             let Some(entry) = entry else {
                 pending.incomplete.push(node);
                 continue;
@@ -169,22 +170,26 @@ fn found<'a>(
     name: &str,
     package: &Package,
 ) -> Option<&'a ConfigMap> {
-    let wanted = crate::cluster::kubernetes::name(skyhook, name, package);
+    let wanted = kubernetes::name(skyhook, name, package);
     let owner = (cluster.flavor(), skyhook.name());
-    let mut all = cluster.config_maps.items().iter();
-    all.find(|map| {
-        map.metadata.name == wanted
-            && map.owner() == Some(owner)
-            && !cluster.operator().is_elsewhere(&map.metadata)
-    })
-    .filter(|_| !package.config_map.is_empty())
+    cluster
+        .config_maps
+        .iter()
+        .find(|map| {
+            map.metadata.name == wanted
+                && map.owner() == Some(owner)
+                && !cluster.operator().is_elsewhere(&map.metadata)
+        })
+        .filter(|_| !package.config_map.is_empty())
 }
 
 /// Keys whose values differ between spec and ConfigMap, including keys that only one of the two has.
 fn changed_keys<'a>(package: &'a Package, config_map: &'a ConfigMap) -> Vec<&'a str> {
-    let spec = package.config_map.iter();
-    let changed = spec.filter(|(key, value)| config_map.value(key) != Some(value.as_str()));
-    let changed = changed.map(|(key, _)| key.as_str());
+    let changed = package
+        .config_map
+        .iter()
+        .filter(|(key, value)| config_map.value(key) != Some(value.as_str()))
+        .map(|(key, _)| key.as_str());
     let removed = config_map.keys().filter(|key| !package.config_map.contains_key(*key));
     changed.chain(removed).collect()
 }

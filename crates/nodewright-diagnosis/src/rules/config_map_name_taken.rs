@@ -33,12 +33,13 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let skyhooks = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
+    let skyhooks = cluster.skyhooks.iter().filter(|s| !s.deleting());
     for (name, all) in &crate::cluster::kubernetes::contested(skyhooks) {
-        let mut made = cluster.config_maps.items().iter();
-        let made =
-            made.find(|map| map.metadata.name == *name && !cluster.operator().is_elsewhere(&map.metadata));
-        let owner = made.and_then(|map| Some(map.owner()?.1));
+        let owner = cluster
+            .config_maps
+            .iter()
+            .find(|map| map.metadata.name == *name && !cluster.operator().is_elsewhere(&map.metadata))
+            .and_then(|map| Some(map.owner()?.1));
         // Without an owner, the first custom resource that is not paused will create the ConfigMap.
         let first = match owner {
             Some(owner) => all.iter().find(|(skyhook, _)| skyhook.name() == owner),

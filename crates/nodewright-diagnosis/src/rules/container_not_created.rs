@@ -143,7 +143,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
         finding.evidence(&reference, "event", text);
     }
     let started = pod.status.start_time;
-    let old = started.is_some_and(|at| cluster.taken_at.as_second() - at.as_second() >= LONGEST_PULL);
+    let old = started.is_some_and(|at| cluster.seconds_from(at) >= LONGEST_PULL);
     let fails_now = failed.is_some_and(|e| !cluster.is_stale(e.last));
     finding.warning_if(!(old || fails_now && cluster.is_stale(started)));
     remedies(finding, cluster, package_run, pod);

@@ -1,7 +1,7 @@
 use super::support::evidence::{complete_for_long, open_entries, some_of};
 use super::{Finding, Findings, Grade, Severity, Subject};
-use crate::api::Skyhook;
 use crate::api::labels::{Labelled, Unmet};
+use crate::api::{Skyhook, keys};
 use crate::cluster::{Certainty, Cluster, Node, owners};
 
 rule! {
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let model = findings.model();
-    for node in cluster.nodes.items().iter().filter(|n| n.cordoned() == Some(true)) {
+    for node in cluster.nodes.iter().filter(|n| n.cordoned() == Some(true)) {
         let keys = node.keys(flavor);
         let lost: Vec<&str> = cluster.leftovers().orphaned_cordons(node).map(|(name, _)| name).collect();
         let cordons = keys.skyhooks.iter().filter(|(_, on)| on.cordon).map(|(name, _)| name.as_str());
@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ),
                 },
             );
-            let key = crate::api::keys::cordon(flavor, name);
+            let key = keys::cordon(flavor, name);
             finding.evidence(node, "spec.unschedulable", "true").evidence(node, key, "set");
             match owner {
                 Some(skyhook) => {
@@ -127,7 +127,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             }
             for other in &kept {
-                let key = crate::api::keys::cordon(flavor, other);
+                let key = keys::cordon(flavor, other);
                 finding.severity(Severity::Warning).evidence(
                     node,
                     key,
@@ -184,7 +184,7 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
             "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not uncordon the node"
         ),
     );
-    let key = crate::api::keys::cordon(cluster.flavor(), skyhook.name());
+    let key = keys::cordon(cluster.flavor(), skyhook.name());
     finding
         .severity(Severity::Warning)
         .evidence(node, "spec.unschedulable", "true")

@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     };
     let (name, since) = (&definition.metadata.name, definition.metadata.deletion_timestamp);
-    let held: Vec<&Skyhook> = cluster.skyhooks.items().iter().filter(|s| s.has_finalizer()).collect();
+    let held: Vec<&Skyhook> = cluster.skyhooks.iter().filter(|s| s.has_finalizer()).collect();
     let names: Vec<&str> = held.iter().map(|skyhook| skyhook.name()).collect();
     let gone = cluster.operator().is_absent();
     let why = match (held.is_empty(), gone) {

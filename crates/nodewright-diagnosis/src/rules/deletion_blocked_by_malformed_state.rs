@@ -33,7 +33,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.deleting()) {
         let blocked = skyhook.true_condition("DeletionBlocked").filter(|c| c.reason == "MalformedNodeState");
         let uninstalls = skyhook.packages().any(|(_, p)| p.uninstall().enabled);
         let mut computed = false;

@@ -1,5 +1,5 @@
-use super::support::evidence::stopped_deletions;
-use super::{Findings, Subject};
+use super::Findings;
+use super::support::evidence::report_stopped_deletions;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
@@ -34,18 +34,6 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let resumed = findings.resumed();
-    for skyhook in stopped_deletions(cluster, Skyhook::paused, "PausedWithPendingUninstall") {
-        let finding = findings.report(
-            Subject::skyhook(skyhook),
-            format!(
-                "deletion of {skyhook} is blocked: the custom resource is paused, so nothing is uninstalled"
-            ),
-        );
-        finding.pending_deletion(cluster, skyhook);
-        resumed
-            .everywhere(skyhook)
-            .offer_deleting(finding, "Resume the custom resource", "resume")
-            .strip_finalizer("Strip the finalizer", skyhook);
-    }
+    let words = ["paused", "PausedWithPendingUninstall", "resume", "Resume the custom resource"];
+    report_stopped_deletions(cluster, findings, Skyhook::paused, words);
 }

@@ -52,7 +52,7 @@ rule! {
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let deleting = || cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    let deleting = || cluster.skyhooks.iter().filter(|s| s.deleting());
     for skyhook in deleting().filter(|s| !s.has_finalizer()) {
         held_by_others(cluster, findings, skyhook);
     }
@@ -167,7 +167,7 @@ const TAKEN_UP_WITHIN: i64 = 30;
 /// Whether the operator has not reacted to a recent deletion, without a known reason.
 fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Skyhook) -> bool {
     let deleted = skyhook.metadata.deletion_timestamp;
-    let age = deleted.map_or(0, |at| cluster.taken_at.as_second() - at.as_second());
+    let age = deleted.map_or(0, |at| cluster.seconds_from(at));
     let recent = age >= TAKEN_UP_WITHIN && !cluster.is_stale(deleted);
     if !recent || !skyhook.has_finalizer() {
         return false;
@@ -187,7 +187,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     finding.severity(Severity::Warning);
     // A running operator may be between two attempts; a starting operator will process the deletion.
     let available = |d: &Deployment| d.available_replicas() > 0;
-    let runs = cluster.operators.items().iter().any(available);
+    let runs = cluster.operators.iter().any(available);
     if !runs && cluster.operator().coming_up_since().is_none() {
         finding.mark_permanent();
     }

@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = findings.package_runs();
     let model = findings.model();
-    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    let deleting = cluster.skyhooks.iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.is_active() && !cluster.policy_missing(s)) {
         let pending = cluster.pending_uninstalls(skyhook);
         if pending.is_empty() || package_runs.any_alive(skyhook.name()) {

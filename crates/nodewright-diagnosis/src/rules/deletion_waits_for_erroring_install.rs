@@ -49,8 +49,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.deleting() && s.has_finalizer()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.deleting() && s.has_finalizer()) {
         for pending in cluster.pending_uninstalls(skyhook) {
             let (entry, node) = (pending.entry, pending.node.name.as_str());
             if entry.state != State::Erroring || entry.stage.is_uninstall() {

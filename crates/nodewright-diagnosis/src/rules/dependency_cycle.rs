@@ -31,7 +31,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         for cycle in cycles(skyhook) {
             let held: Vec<&str> = cluster
                 .selected(skyhook)

@@ -33,7 +33,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
             for dependency in package.depends_on.keys() {
                 let Some(on) = skyhook.package(dependency) else {
@@ -44,8 +44,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 let without = |done: bool| -> Vec<&str> {
                     let nodes = cluster.selected(skyhook);
-                    let nodes = nodes.filter(|n| is_gone(cluster, skyhook, n, dependency));
-                    let nodes = nodes.filter(|n| is_done(cluster, skyhook, n, name) == done);
+                    let nodes = nodes
+                        .filter(|n| is_gone(cluster, skyhook, n, dependency))
+                        .filter(|n| is_done(cluster, skyhook, n, name) == done);
                     nodes.map(|n| n.name.as_str()).collect()
                 };
                 let held = without(false);

@@ -31,7 +31,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         if !cluster.policy_missing(skyhook) {
             continue;
         }

@@ -1,17 +1,13 @@
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
-
 use super::remedies::drain::remedies;
 use super::{Blocks, Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Condition, Skyhook};
-use crate::cluster::drain::{Drain, EvictionWebhook, ObstacleReader, Obstacles, Refusal};
-use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
-use crate::model::Model;
-use crate::model::profile::{
-    obstacles_end_reconcile, refused_eviction_ends_reconcile, refused_eviction_may_end_reconcile,
-};
-use crate::view::{list, plural};
+use crate::cluster::drain::{Drain, ObstacleReader, Obstacles};
+use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::model::profile::{obstacles_end_reconcile, refused_eviction_ends_reconcile};
+use crate::model::{DrainRefusal, Model, drain_state};
+use crate::view::Joined;
 
 rule! {
     /// A node cannot be drained for an interrupt.
@@ -76,7 +72,9 @@ fn detect(_: &Cluster, findings: &mut Findings) {
             continue;
         }
         let obstacles = reader.of(&drain);
-        if let Some(state) = drain_state(cluster, &drain, on, &obstacles) {
+        // Until then such pods may be gone, and nodes of later batches wait for those of this one.
+        let is_far = !drain.begun && obstacles.are_unmanaged();
+        if let Some(state) = drain_state(cluster, &drain, &obstacles).filter(|_| !is_far) {
             blocked.push((drain, obstacles, state));
         }
     }
@@ -86,14 +84,14 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         if drain.begun {
             reported.insert(name);
         }
-        let ends_reconciles = *state == DrainState::Blocked && obstacles_end_reconcile(cluster, obstacles);
+        let ends_reconciles = *state == DrainRefusal::Blocked && obstacles_end_reconcile(cluster, obstacles);
         let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
         let finding =
             findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
         if let Some(on_any_node) = on_any_node {
             finding.group_message(on_any_node);
         }
-        if *state != DrainState::Blocked {
+        if *state != DrainRefusal::Blocked {
             finding.severity(Severity::Warning);
         }
         if !ends_reconciles {
@@ -102,8 +100,8 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         evidence(cluster, finding, drain, obstacles);
         remedies(finding, cluster, drain, obstacles, others.contains(name));
     }
-    let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.is_active());
-    for skyhook in skyhooks.filter(|s| !reported.contains(s.name())) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()).filter(|s| !reported.contains(s.name()))
+    {
         if let Some(condition) = skyhook.true_condition("DrainBlocked") {
             report_condition(cluster, findings, skyhook, condition);
         }
@@ -133,8 +131,8 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
         }
     }
     for (pod, budgets) in obstacles.overlaps.iter().take(SHOWN) {
-        let paths: Vec<String> = budgets.iter().map(|budget| budget.path()).collect();
-        finding.evidence(format!("pod/{}", pod.path()), "selected by budgets", paths.join(", "));
+        let paths = budgets.iter().map(|budget| budget.path()).joined(", ");
+        finding.evidence(format!("pod/{}", pod.path()), "selected by budgets", paths);
     }
     for pod in obstacles.overdue.iter().take(SHOWN) {
         let object = format!("pod/{}", pod.path());
@@ -159,68 +157,11 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
     if !obstacles.unexplained.is_empty() && cluster.admission.webhooks.ok().is_none() {
         finding.evidence("admission webhooks", "called for evictions", "not read");
     }
+    for pod in obstacles.unmanaged.iter().take(SHOWN) {
+        finding.evidence(format!("pod/{}", pod.path()), "controller", "none");
+    }
     for refusal in obstacles.noted.iter().take(SHOWN) {
         finding.evidence(&object, key("drainBlocked"), refusal);
-    }
-}
-
-/// How certain it is that a drain is blocked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DrainState {
-    /// The drain is blocked, and retries do not help.
-    Blocked,
-    /// The drain is blocked now, but a retry may succeed.
-    MayPass,
-    /// The drain has not been refused yet, but will be.
-    Ahead,
-}
-
-/// Duration of an unexplained refusal after which someone has to intervene.
-const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
-
-/// The state of a drain; `None` if nothing blocks it, or if it has not begun and only a temporary refusal is
-/// expected. Operators since v0.20.0 record refusals on the node; with older operators, refusals are inferred
-/// from budgets and pods.
-fn drain_state(
-    cluster: &Cluster,
-    drain: &Drain<'_>,
-    on: Option<&NodeRecord>,
-    obstacles: &Obstacles<'_>,
-) -> Option<DrainState> {
-    let budgets = || obstacles.budgets.values();
-    let start = on.and_then(NodeRecord::draining_since);
-    let for_good = budgets().any(|(budget, _)| budget.refuses_for_good());
-    // A pod is not ready, and its budget already refused before this drain began: the refusal is not due to
-    // the drain's own evictions.
-    let unhealthy = budgets().any(|(budget, pods)| {
-        let before = start.is_some_and(|at| budget.refused_before(at));
-        before && cluster.is_stale(start) && pods.iter().any(|pod| !pod.ready())
-    });
-    let overdue = |pod: &&Pod| cluster.is_stale(pod.metadata.deletion_timestamp);
-    let hopeless = start.is_some_and(|at| cluster.taken_at.duration_since(at) >= HOPELESS);
-    if drain.begun && (obstacles.overdue.iter().any(overdue) || unhealthy) {
-        return Some(DrainState::Blocked);
-    }
-    if !obstacles.overlaps.is_empty() {
-        return Some(if drain.begun { DrainState::Blocked } else { DrainState::Ahead });
-    }
-    if !obstacles.noted.is_empty() {
-        // A budget that refused before the drain began also refuses the next attempt.
-        let before = |budget: &DisruptionBudget| {
-            budget.refuses_for_good() && start.is_some_and(|at| budget.refused_before(at))
-        };
-        let young = on.is_some_and(|on| cluster.evictions().refusal_is_young(on))
-            && !budgets().any(|(budget, _)| before(budget));
-        let lasts = for_good || obstacles.budgets.is_empty();
-        return Some(if lasts && !young { DrainState::Blocked } else { DrainState::MayPass });
-    }
-    match (for_good, drain.begun) {
-        (true, true) if refused_eviction_may_end_reconcile(cluster) => Some(DrainState::Blocked),
-        (true, _) => Some(DrainState::Ahead),
-        (false, true) if !obstacles.unexplained.is_empty() && hopeless => Some(DrainState::Blocked),
-        // A temporary refusal matters only after the drain has begun.
-        (false, true) if !obstacles.is_empty() => Some(DrainState::MayPass),
-        (false, _) => None,
     }
 }
 
@@ -239,8 +180,7 @@ fn others_held_up<'a, 'c: 'a>(
     };
     let ends_pass = refused_eviction_ends_reconcile(cluster);
     let any = || {
-        let mut skyhooks = cluster.skyhooks.items().iter().filter(|s| s.is_active());
-        skyhooks.any(|s| cluster.selected(s).any(|n| waits(s, n)))
+        cluster.skyhooks.iter().filter(|s| s.is_active()).any(|s| cluster.selected(s).any(|n| waits(s, n)))
     };
     let of_all = ends_pass && !nodes.is_empty() && any();
     let held_up = |skyhook: &Skyhook| {
@@ -288,7 +228,7 @@ struct Description {
 fn describe(
     drain: &Drain<'_>,
     obstacles: &Obstacles<'_>,
-    state: DrainState,
+    state: DrainRefusal,
     ends_reconciles: bool,
 ) -> Description {
     let sentence = |cause: &str| {
@@ -299,131 +239,39 @@ fn describe(
             sentence
         }
     };
-    let (cause, on_any_node) = cause(obstacles);
+    let (cause, on_any_node) = obstacles.cause();
     Description { message: sentence(&cause), on_any_node: on_any_node.map(|cause| sentence(&cause)) }
 }
 
-/// The cause of the blocked drain. The second text is for several nodes: it names no pod.
-fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
-    let Obstacles { noted, budgets, overlaps, overdue, unexplained, webhooks, quoted } = obstacles;
-    if let Some((pod, selecting)) = overlaps.first() {
-        let paths: Vec<String> = selecting.iter().map(|budget| budget.path()).collect();
-        let paths = list(&paths);
-        let both = |what: &str| {
-            format!(
-                "{what} selected by {} PodDisruptionBudgets ({paths}), and the eviction API supports only one",
-                selecting.len()
-            )
-        };
-        let more = match overlaps.len() {
-            1 => String::new(),
-            n => format!(" (one of {})", plural(n, "such pod")),
-        };
-        let this = both(&format!("pod {}{more} is", pod.path()));
-        return (this, Some(both("a pod is")));
-    }
-    let mut held = budgets.iter();
-    if let (Some((path, (budget, pods))), more) = (held.next(), held.next()) {
-        let cause = if more.is_some() {
-            format!("{} PodDisruptionBudgets allow no evictions", budgets.len())
-        } else {
-            format!("PodDisruptionBudget {path} allows no evictions{}", unhealthy(budget, pods))
-        };
-        return (cause, None);
-    }
-    if let Some(first) = overdue.first() {
-        let does_not = |pods: &str, verb: &str| format!("{pods} evicted but {verb} not terminate");
-        let this = match overdue.len() {
-            1 => does_not(&format!("pod {} was", first.path()), "does"),
-            n => does_not(&format!("{} were", plural(n, "pod")), "do"),
-        };
-        return (this, Some(does_not("pods were", "do")));
-    }
-    if let (Some(first), []) = (unexplained.first(), noted.as_slice()) {
-        let not_evicted = |pods: &str| {
-            format!(
-                "{pods} not evicted, although no PodDisruptionBudget protects it{}",
-                webhook_clause(webhooks)
-            )
-        };
-        let more = match unexplained.len() {
-            1 => String::new(),
-            n => format!(" (one of {})", plural(n, "such pod")),
-        };
-        let this = format!("pod {}{more} is", first.path());
-        let this = match quoted {
-            Some(text) => format!("{this} not evicted: {text}"),
-            None => not_evicted(&this),
-        };
-        return (this, Some(not_evicted("a pod is")));
-    }
-    let first = noted.iter().find(|refusal| !refusal.name.is_empty());
-    let on_any_node = first.map(|first| refusal("a pod", &first.reason));
-    (refused(noted), on_any_node)
-}
-
-/// A clause about the webhooks that may refuse evictions; empty without webhooks.
-fn webhook_clause(webhooks: &[EvictionWebhook<'_>]) -> String {
-    let names: Vec<String> = webhooks.iter().map(|(_, w)| w.name.clone()).collect();
-    match names.len() {
-        0 => String::new(),
-        1 => format!("; admission webhook {} can refuse evictions", names[0]),
-        _ => format!("; admission webhooks {} can refuse evictions", list(&names)),
-    }
-}
-
-/// A clause about a budget that also protects pods that are not ready; empty if all are ready.
-fn unhealthy(budget: &DisruptionBudget, pods: &[&Pod]) -> String {
-    if pods.iter().all(|pod| pod.ready()) {
-        return String::new();
-    }
-    let healthy = budget.status.current_healthy.unwrap_or(0);
-    let needed = budget.status.desired_healthy.unwrap_or(0);
-    format!(" and also protects pods that are not ready ({healthy} healthy, {needed} required)")
-}
-
 /// Appends the consequence for the drain to the cause.
-fn with_consequence(cause: &str, drain: &Drain<'_>, obstacles: &Obstacles<'_>, state: DrainState) -> String {
+fn with_consequence(
+    cause: &str,
+    drain: &Drain<'_>,
+    obstacles: &Obstacles<'_>,
+    state: DrainRefusal,
+) -> String {
     let package = drain.package;
     let budgets = &obstacles.budgets;
     match state {
-        DrainState::Blocked => {
+        DrainRefusal::Blocked => {
             format!("{cause}, so the node cannot be drained for the interrupt of package {package}")
         }
-        DrainState::Ahead => {
+        DrainRefusal::Ahead => {
             format!("{cause}, which would block the drain for the interrupt of package {package}")
         }
-        DrainState::MayPass if obstacles.are_pods() => {
+        DrainRefusal::MayPass if obstacles.are_pods() => {
             format!("{cause}, and the interrupt of package {package} waits for the drain")
         }
-        DrainState::MayPass if budgets.is_empty() || budgets.values().any(|(b, _)| b.refuses_for_good()) => {
+        DrainRefusal::MayPass
+            if budgets.is_empty() || budgets.values().any(|(b, _)| b.refuses_for_good()) =>
+        {
             format!(
                 "{cause}: the drain for the interrupt of package {package} was blocked and will be retried"
             )
         }
-        DrainState::MayPass => format!(
+        DrainRefusal::MayPass => format!(
             "{cause} while some of the covered pods are not healthy, and the interrupt of package {package} waits for \
              the drain"
         ),
-    }
-}
-
-/// Describes the refusals that the operator recorded.
-fn refused(noted: &[Refusal]) -> String {
-    let Some(first) = noted.iter().find(|refusal| !refusal.name.is_empty()) else {
-        return "the operator reports that the drain is blocked".to_owned();
-    };
-    let what = refusal(&format!("pod {}", first.pod()), &first.reason);
-    match noted.len() {
-        1 => what,
-        n => format!("{what} (one of {} that cannot be evicted)", plural(n, "pod")),
-    }
-}
-
-fn refusal(pod: &str, reason: &str) -> String {
-    match reason {
-        "UnmanagedPod" => format!("{pod} has no controller that would recreate it"),
-        "EmptyDirData" => format!("{pod} keeps data in an emptyDir volume"),
-        reason => format!("{pod} is not evicted ({reason})"),
     }
 }

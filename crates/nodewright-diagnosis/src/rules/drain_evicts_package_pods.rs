@@ -1,7 +1,7 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::skyhook::Toleration;
 use crate::api::{Executor, Skyhook};
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, Node, Source};
 
 rule! {
     /// The drain for an interrupt evicts the operator's own pods.
@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let all = &skyhook.spec.additional_tolerations;
         let Some(package) = interrupts(skyhook).filter(|_| all.iter().any(is_wildcard)) else {
             continue;
@@ -90,7 +90,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("a toleration without a key, and none for {CORDON}"),
             );
         } else {
-            let aks = |n: &crate::cluster::Node| n.labels.keys().any(|key| key.starts_with(AKS));
+            let aks = |n: &Node| n.labels.keys().any(|key| key.starts_with(AKS));
             finding.severity(if cluster.selected(skyhook).any(aks) {
                 Severity::Warning
             } else {

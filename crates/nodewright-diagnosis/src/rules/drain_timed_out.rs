@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
     let drains = model.drains();
     let evictable = cluster.evictions().pods_by_node();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) = on.filter(|on| on.drain_timed_out()) else {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::support::evidence::due_entry;
 use super::{Finding, Findings, Grade, Subject};
-use crate::api::{Entry, Executor, Stage, State};
+use crate::api::{Entry, Executor, Skyhook, Stage, State};
 use crate::cluster::provenance::Unproven;
 use crate::cluster::{Cluster, Job, PackageRun, PackageRuns, Pod};
 
@@ -175,8 +175,8 @@ fn rejects_pods(
 ) {
     let message = rejects(&package_run.stage, &package_run.package);
     let finding = report(cluster, findings, package_run, message);
-    let rejected_pods = package_run.pods.iter().filter(|p| p.rejected());
-    let pods_since = rejected_pods.filter_map(|p| p.metadata.creation_timestamp);
+    let pods_since =
+        package_run.pods.iter().filter(|p| p.rejected()).filter_map(|p| p.metadata.creation_timestamp);
     if let Some(pod) = rejected(package_run) {
         rejection(finding, pod);
     }
@@ -191,7 +191,7 @@ fn rejects_pods(
 /// For a part of each cycle nothing looks wrong.
 fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, Timestamp> {
     let mut rounds: BTreeMap<&str, (i64, Option<Timestamp>)> = BTreeMap::new();
-    for event in cluster.events.items() {
+    for event in &cluster.events {
         let gave_up = event.kind == "Job" && event.reason == "BackoffLimitExceeded";
         if gave_up && cluster.is_recent(event.last) {
             let (count, first) = rounds.entry(&event.name).or_default();
@@ -210,8 +210,7 @@ fn between_two_jobs(
     package_runs: &PackageRuns<'_>,
     remade: &BTreeMap<&str, Timestamp>,
 ) {
-    let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|_| !remade.is_empty()) {
+    for skyhook in cluster.skyhooks.iter().filter(|_| !remade.is_empty()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| e.state == State::InProgress) {
                 let version = entry.version.replace('.', "-");
@@ -261,7 +260,7 @@ fn report<'f>(
     message: String,
 ) -> &'f mut Finding {
     let finding = findings.report(Subject::package_run(package_run), message);
-    let active = cluster.skyhook(&package_run.skyhook).is_some_and(crate::api::Skyhook::is_active);
+    let active = cluster.skyhook(&package_run.skyhook).is_some_and(Skyhook::is_active);
     finding.warning_if(!active);
     finding
 }
@@ -305,6 +304,5 @@ fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven)
 /// The newest pod that the kubelet has acknowledged, if it was rejected before a container was created.
 fn rejected<'a>(package_run: &PackageRun<'a>) -> Option<&'a Pod> {
     // Skip a pod that the kubelet has not acknowledged: it may still be rejected.
-    let mut seen = package_run.pods.iter().filter(|p| !p.unacknowledged());
-    seen.next().copied().filter(|p| p.rejected())
+    package_run.pods.iter().find(|p| !p.unacknowledged()).copied().filter(|p| p.rejected())
 }

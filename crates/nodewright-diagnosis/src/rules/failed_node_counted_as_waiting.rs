@@ -36,7 +36,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             if cluster.status_on(skyhook, node) != Status::Waiting {
                 continue;

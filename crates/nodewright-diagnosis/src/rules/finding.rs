@@ -91,6 +91,21 @@ pub struct Finding {
     pub muted: Option<Rc<Mute>>,
 }
 
+/// A finding in short, as documents contain it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FindingSummary {
+    /// The code of the rule.
+    pub code: &'static str,
+    /// The name of the rule.
+    pub name: &'static str,
+    /// The severity of the finding.
+    pub severity: Severity,
+    /// The object that the finding is about.
+    pub subject: Subject,
+    /// The observed problem.
+    pub message: String,
+}
+
 /// The identity of a finding across reports.
 pub type FindingKey = (&'static str, Subject);
 
@@ -100,6 +115,16 @@ pub const ENDED_RECONCILE: &str = "Reconcile";
 impl Finding {
     pub fn key(&self) -> FindingKey {
         (self.rule.code, self.subject.clone())
+    }
+
+    pub fn summary(&self) -> FindingSummary {
+        FindingSummary {
+            code: self.rule.code,
+            name: self.rule.name,
+            severity: self.severity,
+            subject: self.subject.clone(),
+            message: self.message.clone(),
+        }
     }
 
     pub(super) fn new(rule: &'static Rule, subject: Subject, message: String) -> Finding {
@@ -128,8 +153,10 @@ impl Finding {
     /// The remedies in order of preference: from the least to the most destructive, but a remedy that applies
     /// only under a condition may come last.
     pub fn remedies(&self) -> impl Iterator<Item = Remedy> {
-        let shared = self.remedies.iter().map(|template| template.fill(&self.subject));
-        shared.chain(self.new_remedies.iter().cloned())
+        self.remedies
+            .iter()
+            .map(|template| template.fill(&self.subject))
+            .chain(self.new_remedies.iter().cloned())
     }
 
     /// Changes the list of remedies.

@@ -2,7 +2,6 @@ use serde_json::json;
 
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
-use crate::cluster::admission::Operation;
 use crate::view::list;
 
 rule! {
@@ -43,7 +42,7 @@ const OF_PODS: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Another rule reports webhooks that also reject changes of custom resources.
-    let reported = cluster.webhooks().unreachable(Operation::Update, None);
+    let reported = cluster.webhooks().unreachable("UPDATE", None);
     for refusing in cluster.webhooks().refusing() {
         let configuration = refusing.configuration;
         if reported.iter().any(|other| std::ptr::eq(other.configuration, configuration)) {

@@ -132,8 +132,9 @@ fn architectures(cluster: &Cluster, finding: &mut Finding, package_run: &Package
     };
     finding.evidence(own, "status.nodeInfo.architecture", of(own).unwrap_or_default());
     let with_entry = cluster.tracked(&package_run.skyhook).filter(|(_, on)| {
-        let mut entries = on.entries().iter();
-        entries.any(|entry| entry.name == package_run.package && entry.version == package_run.version)
+        on.entries()
+            .iter()
+            .any(|entry| entry.name == package_run.package && entry.version == package_run.version)
     });
     let started = with_entry.filter_map(|(node, _)| of(node)).filter(|found| Some(found) != of(own).as_ref());
     let others: BTreeSet<String> = started.collect();
@@ -265,8 +266,8 @@ const REFUSED: [&str; 7] =
 /// it, so the events are searched, too.
 fn response(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> String {
     let failures = cluster.events_about("Pod", pod.name());
-    let failures = failures.filter(|e| e.reason == "Failed" && e.message.contains("pull"));
-    let newest = failures.max_by_key(|e| e.last);
+    let newest =
+        failures.filter(|e| e.reason == "Failed" && e.message.contains("pull")).max_by_key(|e| e.last);
     let why = format!("{} {}", trouble.message, newest.map_or("", |e| &e.message));
     why.replace(trouble.image, "").to_lowercase()
 }

@@ -41,12 +41,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor() != ApiFlavor::Skyhook {
         return;
     }
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         let applied = applied_images(skyhook);
         for (name, package) in skyhook.packages() {
             // When the operator adds its finalizer, it also writes the truncated image to the spec.
-            let asked = applied.get(name).filter(|asked| truncated(asked) == package.image);
-            let image = asked.unwrap_or(&package.image);
+            let image =
+                applied.get(name).filter(|asked| truncated(asked) == package.image).unwrap_or(&package.image);
             let Some(why) = mishandled_part(image) else {
                 continue;
             };

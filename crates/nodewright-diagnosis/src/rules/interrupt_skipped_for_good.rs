@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         for node in model.actionable_nodes(skyhook) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             &node.name,
                         ],
                     )
-                    .caveat("the interrupt does not run for this package");
+                    .caveat("the interrupt of this package is then skipped");
                 let title = "Otherwise run the package again";
                 if finding.rerun(title, skyhook, node, &entry.name) {
                     finding.by_choice();

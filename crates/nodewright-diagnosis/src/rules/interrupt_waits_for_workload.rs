@@ -79,8 +79,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(drain.node, "pods", some_of(&paths));
         let next = next.entry(drain.skyhook.name()).or_insert_with(|| {
             let nodes = model.all_progress(drain.skyhook.name());
-            let waiting = nodes.filter(|(_, on)| on.state == ProgressState::Waiting);
-            let waiting = waiting.map(|(node, _)| node.name.as_str());
+            let waiting = nodes
+                .filter(|(_, on)| on.state == ProgressState::Waiting)
+                .map(|(node, _)| node.name.as_str());
             let begun = |node: &str| drains.iter().any(|other| *other.node.name == *node);
             NodeSet::of(waiting.filter(|node| is_protected(selector, node) && !begun(node)))
         });

@@ -102,8 +102,10 @@ fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
 
 /// The Job controller's newest event about a failed pod creation; `None` if it is older than the last attempt.
 fn newest_refusal<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>, job: &Job) -> Option<&'a Event> {
-    let events = cluster.events_about("Job", &job.metadata.name).filter(|e| e.reason == "FailedCreate");
-    let newest = events.max_by_key(|e| e.last)?;
+    let newest = cluster
+        .events_about("Job", &job.metadata.name)
+        .filter(|e| e.reason == "FailedCreate")
+        .max_by_key(|e| e.last)?;
     let last = last_attempt(package_run);
     (last.is_none() || newest.last.is_none() || newest.last >= last).then_some(newest)
 }

@@ -76,6 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if disabled {
             finding
                 .severity(Severity::Warning)
+                .effect_of(&["SKY309"])
                 .evidence(skyhook, "disabled", "yes")
                 .remedy("Enable the custom resource", ["enable", skyhook.name()])
                 .caveat("all of its work continues");

@@ -39,7 +39,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor() == old || absence == Certainty::Unknown {
         return;
     }
-    for node in cluster.nodes.items() {
+    for node in &cluster.nodes {
         for (name, on) in &node.keys(old).skyhooks {
             let unknown = cluster.skyhook(name).is_none() && absence != Certainty::Proven;
             if !on.has_keys() || unknown {

@@ -60,8 +60,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.warning_if(!cluster.is_stale(deleted));
                 finding.evidence(old, "deletionTimestamp", "set");
                 let ours = cluster.flavor().other().finalizer();
-                let all = old.metadata.finalizers.iter();
-                let others: Vec<&str> = all.map(String::as_str).filter(|f| *f != ours).collect();
+                let others: Vec<&str> =
+                    old.metadata.finalizers.iter().map(String::as_str).filter(|f| *f != ours).collect();
                 if !others.is_empty() {
                     finding
                         .evidence(old, "third-party finalizers", others.join(", "))

@@ -12,7 +12,7 @@ pub mod support;
 
 pub use crate::plan::Grade;
 pub use finding::Subject;
-pub use finding::{ENDED_RECONCILE, Evidence, Finding, FindingKey, Severity};
+pub use finding::{ENDED_RECONCILE, Evidence, Finding, FindingKey, FindingSummary, Severity};
 pub use findings::Findings;
 pub use name_equals_taint_key::names_taken_by;
 pub use remedies::remedy::{Remedy, Undo, uninstall_argument, uninstall_command};

@@ -40,14 +40,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let taints = cluster.runtime_required().taints();
     let keys: Vec<&str> = taints.iter().map(|(key, _)| key.as_str()).collect();
     // Without custom resources that taint new nodes, the record has no effect.
-    let all = cluster.skyhooks.items().iter();
-    let tainting = all.filter(|s| s.spec.runtime_required && s.spec.auto_taint_new_nodes);
-    let tainting: Vec<&Skyhook> = tainting.collect();
+    let tainting: Vec<&Skyhook> =
+        cluster.skyhooks.iter().filter(|s| s.spec.runtime_required && s.spec.auto_taint_new_nodes).collect();
     if tainting.is_empty() {
         return;
     }
     let marked = marked(cluster);
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let marked = marked.get(skyhook.name()).map_or(&[][..], Vec::as_slice);
         let named = keys.iter().any(|key| names_taken_by(key).any(|name| name == skyhook.name()));
         if !named && marked.is_empty() {
@@ -83,9 +82,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// The nodes whose taint record is removed by a deletion, by the name of the deleted custom resource.
 fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
     let mut marked: HashMap<&str, Vec<&str>> = HashMap::new();
-    for node in cluster.nodes.items() {
-        let taints = node.keys(cluster.flavor()).auto_taints.iter();
-        for name in taints.flat_map(|taint| names_taken_by(taint)) {
+    for node in &cluster.nodes {
+        for name in node.keys(cluster.flavor()).auto_taints.iter().flat_map(|taint| names_taken_by(taint)) {
             let nodes = marked.entry(name).or_default();
             if nodes.last() != Some(&node.name.as_str()) {
                 nodes.push(&node.name);

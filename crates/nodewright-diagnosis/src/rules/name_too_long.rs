@@ -32,7 +32,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let errors = spec_errors(skyhook);
         let Some(error) = errors.iter().find(|error| error.kind == SpecErrorKind::ObjectName) else {
             continue;

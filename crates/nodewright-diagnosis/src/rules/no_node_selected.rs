@@ -41,8 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         return;
     }
-    let skyhooks = cluster.skyhooks.items().iter();
-    for skyhook in skyhooks.filter(|s| !s.deleting() && !s.disabled()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting() && !s.disabled()) {
         if skyhook.spec.packages.is_empty() || cluster.selected(skyhook).next().is_some() {
             continue;
         }
@@ -71,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Reports that the cluster has no nodes. The older operator then ends its reconcile at once, and does not even
 /// remove finalizers. Whether the newer operator does so is known only after a deletion has taken long.
 fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.disabled()) {
         let reference = skyhook.reference();
         let known = crate::model::profile::ends_pass_without_nodes(cluster)
             || cluster.is_stale(skyhook.metadata.deletion_timestamp);

@@ -8,6 +8,7 @@ use crate::cluster::drain::EvictionBlock;
 use crate::cluster::node::NodeDeletion;
 use crate::cluster::owners::{self, TaintKind};
 use crate::cluster::{Cluster, Node, Pod};
+use crate::view::Joined;
 
 rule! {
     /// A node with unfinished work is being deleted.
@@ -50,12 +51,12 @@ const USUAL: SignedDuration = SignedDuration::from_mins(15);
 const LONG: SignedDuration = SignedDuration::from_hours(1);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.nodes.items().iter().all(|node| node.deletion.is_none()) {
+    if cluster.nodes.iter().all(|node| node.deletion.is_none()) {
         return;
     }
     let model = findings.model();
     let pods = cluster.evictions().pods_by_node();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let Some(deletion) = &node.deletion else {
                 continue;
@@ -103,9 +104,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Who deletes the node, and the finalizer or taint that shows it.
 fn deleter(node: &Node, deletion: &NodeDeletion) -> Option<(&'static str, String)> {
-    let mut finalizers = deletion.finalizers.iter();
-    let by_finalizer =
-        finalizers.find_map(|name| Some((owners::of_finalizer(name)?, format!("finalizer {name}"))));
+    let by_finalizer = deletion
+        .finalizers
+        .iter()
+        .find_map(|name| Some((owners::of_finalizer(name)?, format!("finalizer {name}"))));
     let mut taints = node.taints().iter().filter(|taint| taint.is(TaintKind::Removal));
     let by_taint = || taints.find_map(|taint| Some((taint.owner()?.name, format!("taint {}", taint.key))));
     by_finalizer.or_else(by_taint)
@@ -137,8 +139,8 @@ impl<'a> Obstacles<'a> {
                     EvictionBlock::Budget(budget) => vec![budget],
                     EvictionBlock::Overlap(budgets) => budgets,
                 };
-                let paths: Vec<String> = budgets.iter().map(|budget| budget.path()).collect();
-                obstacles.budgets.push((pod, paths.join(", ")));
+                let paths = budgets.iter().map(|budget| budget.path()).joined(", ");
+                obstacles.budgets.push((pod, paths));
             }
         }
         let finalizers = node.deletion.iter().flat_map(|deletion| &deletion.finalizers);

@@ -41,7 +41,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) =
@@ -101,7 +101,7 @@ fn is_without_cause<'a>(
 const SETTLED: i64 = 60;
 
 fn settled(cluster: &Cluster, at: Timestamp) -> bool {
-    cluster.taken_at.as_second() - at.as_second() >= SETTLED
+    cluster.seconds_from(at) >= SETTLED
 }
 
 /// Whether a Job of a due stage failed permanently on the node.
@@ -111,8 +111,7 @@ fn has_given_up<'a>(
     node: &'a Node,
     on: &NodeRecord,
 ) -> bool {
-    let mut open = on.entries().iter().filter(|e| e.state != State::Complete);
-    open.any(|entry| {
+    on.entries().iter().filter(|e| e.state != State::Complete).any(|entry| {
         let newest = package_runs.newest(skyhook.name(), &node.name, entry);
         newest.is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()))
     })

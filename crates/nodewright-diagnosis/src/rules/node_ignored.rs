@@ -1,4 +1,4 @@
-use super::{Finding, Findings, Subject, drain_blocked};
+use super::{Finding, Findings, Remedy, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
 rule! {
@@ -32,7 +32,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
     let refused = findings.of_rule(&drain_blocked::RULE, cluster);
     let model = findings.model();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.disabled()) {
         for node in cluster.selected(skyhook) {
             if !node.ignored(flavor) || model.is_done_on(skyhook, node) {
                 continue;
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             for drain in refused.iter().filter(here) {
                 finding.evidence(node, drain.rule.code, &drain.message);
-                let cures = drain.remedies().filter(crate::rules::Remedy::changes);
+                let cures = drain.remedies().filter(Remedy::changes);
                 finding.change_remedies(|remedies| remedies.extend(cures));
             }
             finding

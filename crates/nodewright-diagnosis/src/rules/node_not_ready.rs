@@ -48,7 +48,7 @@ const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {
             let Some(since) = node.not_ready_since() else {
@@ -59,8 +59,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !lasts && is_rebooted(cluster, node) || node.deletion.is_some() && !skyhook.deleting() {
                 continue;
             }
-            let here = pending.iter().filter(|p| p.node.name == node.name);
-            let waited_for: Vec<&str> = here.map(|p| p.name).collect();
+            let waited_for: Vec<&str> =
+                pending.iter().filter(|p| p.node.name == node.name).map(|p| p.name).collect();
             let unfinished = if skyhook.deleting() {
                 !waited_for.is_empty()
             } else {
@@ -155,18 +155,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Whether any custom resource reboots the node.
 fn is_rebooted(cluster: &Cluster, node: &Node) -> bool {
-    cluster.skyhooks.items().iter().any(|skyhook| reboots(cluster, skyhook, node))
+    cluster.skyhooks.iter().any(|skyhook| reboots(cluster, skyhook, node))
 }
 
 /// Whether the node may still be rebooting, which takes long on a large machine.
 fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Timestamp) -> bool {
-    reboots(cluster, skyhook, node) && cluster.taken_at.as_second() - since.as_second() < LONGEST_REBOOT
+    reboots(cluster, skyhook, node) && cluster.seconds_from(since) < LONGEST_REBOOT
 }
 
 fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let on = cluster.on_node(node, skyhook.name());
-    let mut entries = on.into_iter().flat_map(|on| on.entries());
-    entries.any(|e| e.stage.is_interrupt() && e.state == State::InProgress && is_reboot(skyhook, e))
+    on.into_iter()
+        .flat_map(|on| on.entries())
+        .any(|e| e.stage.is_interrupt() && e.state == State::InProgress && is_reboot(skyhook, e))
 }
 
 /// Whether work on the node has begun and is unfinished, and no other rule explains it.

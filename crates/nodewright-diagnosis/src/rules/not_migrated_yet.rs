@@ -35,7 +35,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.active_api.migrating() || unread {
         return;
     }
-    for old in cluster.legacy.items() {
+    for old in &cluster.legacy {
         let created = old.metadata.creation_timestamp;
         let fresh = cluster.is_recent(created);
         if cluster.skyhook(old.name()).is_some() || old.deleting() || fresh {

@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
     let delaying = delaying_interrupts(&package_runs);
     let mut others = None;
-    let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
+    let running = cluster.skyhooks.iter().filter(|s| !s.deleting());
     for skyhook in running {
         if package_runs.any_alive(skyhook.name()) {
             continue;
@@ -139,6 +139,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// The findings of all rules except those about missing progress without a cause and about unreadable values.
+#[derive(Default)]
 struct OtherFindings {
     by_skyhook: HashMap<String, Vec<Finding>>,
     /// Nodes with findings that are not about a custom resource.
@@ -149,8 +150,7 @@ struct OtherFindings {
 
 impl OtherFindings {
     fn of(findings: &Findings, cluster: &Cluster) -> OtherFindings {
-        let mut others =
-            OtherFindings { by_skyhook: HashMap::new(), nodes: HashSet::new(), explain_all: false };
+        let mut others = OtherFindings::default();
         for finding in findings.of_all_others(cluster) {
             others.explain_all |= finding.blocks_reconcile() || finding.refuses_installs();
             match (&finding.subject.skyhook, &finding.subject.node) {
@@ -192,8 +192,7 @@ fn in_the_way<'a>(
     delaying: &HashMap<&'a str, Vec<&PackageRun<'a>>>,
     nodes: &[&str],
 ) -> Vec<(String, &'a str)> {
-    let mut packages = skyhook.packages();
-    if !packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
+    if !skyhook.packages().any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
         return Vec::new();
     }
     let here = nodes.iter().filter_map(|node| delaying.get(node));

@@ -41,12 +41,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let label = old.key("name");
     let mut alive: HashMap<&str, Vec<String>> = HashMap::new();
-    for pod in cluster.pods.items().iter().filter(|p| !p.ended()) {
+    for pod in cluster.pods.iter().filter(|p| !p.ended()) {
         if let Some(name) = pod.metadata.labels.get(&label) {
             alive.entry(name).or_default().push(pod.path());
         }
     }
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.is_active()) {
         if skyhook.mirrored_from().is_none() {
             continue;
         }

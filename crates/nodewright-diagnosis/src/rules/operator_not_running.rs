@@ -95,13 +95,15 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
              namespace is deleted",
             ["describe", "namespace", name],
         );
-        let pods =
-            cluster.pods.items().iter().filter(|pod| pod.namespace() == name && pod.metadata.deleting());
-        let pods = pods.map(|pod| match pod.spec.node_name.as_str() {
-            "" => pod.reference(),
-            node => format!("{} on {node}", pod.reference()),
-        });
-        let pods: Vec<String> = pods.collect();
+        let pods: Vec<String> = cluster
+            .pods
+            .iter()
+            .filter(|pod| pod.namespace() == name && pod.metadata.deleting())
+            .map(|pod| match pod.spec.node_name.as_str() {
+                "" => pod.reference(),
+                node => format!("{} on {node}", pod.reference()),
+            })
+            .collect();
         if !pods.is_empty() {
             remedy.caveat(format!("not terminated yet: {}", some_of(&pods, SHOWN)));
         }
@@ -109,8 +111,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
     if ending.is_empty() {
         finding.list_operators("List controller deployments; install the operator if it is missing");
     }
-    let waiting = cluster.skyhooks.items().iter();
-    for skyhook in waiting.filter(|s| s.deleting() && s.has_finalizer()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.deleting() && s.has_finalizer()) {
         finding
             .remedy(
                 "If the operator will not be reinstalled, strip the finalizer",
@@ -118,8 +119,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("uninstall.sh does not run on any node");
     }
-    let others = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
-    let names: Vec<&str> = others.map(Skyhook::name).collect();
+    let names: Vec<&str> = cluster.skyhooks.iter().filter(|s| !s.deleting()).map(Skyhook::name).collect();
     if let Some(first) = names.first() {
         let resource = cluster.flavor().resource();
         let delete = ["delete", &resource, "--wait=false"];
@@ -140,13 +140,12 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
 /// Terminating namespaces in which the operator may run.
 fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
     let known = cluster.operator().namespaces();
-    let pods = cluster.pods.items().iter();
-    let of_pods: Vec<&str> = pods.filter_map(|pod| pod.metadata.namespace.as_deref()).collect();
+    let of_pods: Vec<&str> =
+        cluster.pods.iter().filter_map(|pod| pod.metadata.namespace.as_deref()).collect();
     let default = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
     cluster
         .installation
         .namespaces
-        .items()
         .iter()
         .filter(|namespace| namespace.metadata.deleting())
         .filter(|namespace| {
@@ -158,8 +157,7 @@ fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
 
 /// Whether a custom resource waits for the operator.
 fn work_in_progress(cluster: &Cluster, model: &Model<'_>) -> bool {
-    let mut all = cluster.skyhooks.items().iter();
-    all.any(|skyhook| {
+    cluster.skyhooks.iter().any(|skyhook| {
         skyhook.deleting() && skyhook.has_finalizer()
             || skyhook.is_active() && model.unfinished(skyhook).next().is_some()
     })

@@ -35,7 +35,7 @@ rule! {
 const DEFAULT: f64 = 512.0;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let packages = cluster.skyhooks.items().iter().map(|s| s.spec.packages.len()).max().unwrap_or(0);
+    let packages = cluster.skyhooks.iter().map(|s| s.spec.packages.len()).max().unwrap_or(0);
     let nodes = cluster.nodes.items().len();
     let enough = if packages > 3 { 500 } else { 800 };
     if packages == 0 || nodes <= enough {

@@ -39,9 +39,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for name in cluster.names_on_nodes() {
         let skyhook = cluster.skyhook(name);
         for (node, on) in cluster.tracked(name) {
-            let orphans =
-                on.entries().iter().filter(|e| e.stage == Stage::Uninstall && e.state == State::Complete);
-            for entry in orphans {
+            for entry in
+                on.entries().iter().filter(|e| e.stage == Stage::Uninstall && e.state == State::Complete)
+            {
                 let subject = Subject::node(&node.name, Some(name)).package(&entry.name);
                 let finding = findings.report(
                     subject,

@@ -51,7 +51,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
     let mut splits = HashMap::new();
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let unselective = split_without_selector(cluster, &model, skyhook, &mut splits);
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {

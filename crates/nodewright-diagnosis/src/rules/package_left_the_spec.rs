@@ -37,7 +37,7 @@ rule! {
 const MOST: usize = 20;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             let mut seen = HashSet::new();
             // Skip entries at uninstall stages: older operators uninstall such packages by themselves.

@@ -42,9 +42,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        let independent = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty());
-        let independent: Vec<&str> = independent.map(|(name, _)| name).collect();
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
+        let independent: Vec<&str> =
+            skyhook.packages().filter(|(_, p)| p.depends_on.is_empty()).map(|(name, _)| name).collect();
         for node in model.actionable_nodes(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let at_work = on.is_some_and(|on| on.operator_status() == Status::InProgress);

@@ -42,7 +42,7 @@ const BY_OTHERS: [&str; 3] = ["Preempted", "Preempting", "TaintManagerEviction"]
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     let mut evictions: BTreeMap<&str, BTreeMap<&str, &Event>> = BTreeMap::new();
-    let events = cluster.events.items().iter().filter(|event| event.kind == "Pod");
+    let events = cluster.events.iter().filter(|event| event.kind == "Pod");
     for event in events.filter(|event| BY_OTHERS.contains(&event.reason.as_str())) {
         if let Some((job, _)) = event.name.rsplit_once('-') {
             evictions.entry(job).or_default().insert(&event.name, event);
@@ -107,8 +107,8 @@ fn by_others<'a>(
     package_run: &PackageRun<'a>,
     events: Option<&BTreeMap<&'a str, &'a Event>>,
 ) {
-    let disrupted = package_run.pods.iter().copied().filter(|pod| pod.ended() && pod.disrupted());
-    let disrupted: Vec<&Pod> = disrupted.collect();
+    let disrupted: Vec<&Pod> =
+        package_run.pods.iter().copied().filter(|pod| pod.ended() && pod.disrupted()).collect();
     let mut pods: BTreeSet<&str> = disrupted.iter().map(|pod| pod.name()).collect();
     pods.extend(events.into_iter().flat_map(BTreeMap::keys));
     if package_run.interrupt || pods.len() < 2 {

@@ -36,7 +36,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let resumed = findings.resumed();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         let Some((hold, state)) = cluster.hold(skyhook) else {
             continue;
         };

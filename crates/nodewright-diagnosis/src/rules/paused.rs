@@ -34,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let skyhooks = cluster.skyhooks.items().iter();
+    let skyhooks = cluster.skyhooks.iter();
     let (model, resumed) = (findings.model(), findings.resumed());
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor().filter(|_| !cluster.left_paused(skyhook)) else {

@@ -31,7 +31,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
-    for node in cluster.nodes.items() {
+    for node in &cluster.nodes {
         if node.cordoned() != Some(true) || !node.keys(flavor).runtime_required_cordon {
             continue;
         }

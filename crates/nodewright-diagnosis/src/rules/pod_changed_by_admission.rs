@@ -7,6 +7,7 @@ use crate::api::{Package, Skyhook, quantity};
 use crate::cluster::attempts::containers;
 use crate::cluster::pod::{Container, EnvVar, Pod, Resources};
 use crate::cluster::{Cluster, PackageRun};
+use crate::view::Joined;
 
 rule! {
     /// A pod of a package is changed by admission, so the operator replaces it forever.
@@ -283,8 +284,8 @@ fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
     };
     let pairs = || asked.iter().zip(given);
     let alike = asked.len() == given.len() && pairs().all(|(a, g)| completed(a) == **g);
-    let changed: Vec<&str> = pairs().filter(|(a, g)| a != g).map(|(a, _)| a.name.as_str()).collect();
-    alike.then(|| changed.join(", "))
+    let changed = pairs().filter(|(a, g)| a != g).map(|(a, _)| a.name.as_str()).joined(", ");
+    alike.then_some(changed)
 }
 
 /// The first difference in resources. With resources in the spec, the operator compares all of them; without,
@@ -340,8 +341,8 @@ fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value
 
 /// Formats quantities: `cpu 500m, memory 1Gi`.
 fn quantities(all: &BTreeMap<String, Value>) -> String {
-    let all = all.iter().map(|(name, q)| format!("{name} {}", quantity::value_text(q)));
-    let all: Vec<String> = all.collect();
+    let all: Vec<String> =
+        all.iter().map(|(name, q)| format!("{name} {}", quantity::value_text(q))).collect();
     if all.is_empty() {
         return "none".to_owned();
     }

@@ -37,7 +37,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (label, note) = (flavor.key("name"), flavor.key("package"));
-    for pod in cluster.pods.items() {
+    for pod in &cluster.pods {
         let meta = &pod.metadata;
         let Some(skyhook) = meta.labels.get(&label).and_then(|name| cluster.skyhook(name)) else {
             continue;

@@ -83,8 +83,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .describe_node("See the state of the node, and repair it", &node.name);
         // A deletion waits for every node with a pending uninstall, even if the node is ignored.
         let skyhook = cluster.skyhook(&package_run.skyhook);
-        let deleted = skyhook.filter(|s| s.deleting());
-        let pending = deleted.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
+        let pending =
+            skyhook.filter(|s| s.deleting()).map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
         let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == package_run.package;
         if let Some(pending) = pending.iter().find(here) {
             finding

@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
         // The deletion of the operator's namespace also deletes its pods.
-        let mut namespaces = cluster.installation.namespaces.items().iter();
+        let mut namespaces = cluster.installation.namespaces.iter();
         let deleted = namespaces.any(|n| n.metadata.deleting() && n.metadata.name == pod.namespace());
         let causes: &[&str] = if deleted { &["SKY409", "SKY501"] } else { &["SKY409"] };
         finding.effect_of(causes).finalizers(&reference, &pod.metadata);

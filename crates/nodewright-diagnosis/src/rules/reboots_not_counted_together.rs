@@ -34,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let all = cluster.skyhooks.items().iter();
+    let all = cluster.skyhooks.iter();
     let mut rebooting: Vec<&Skyhook> = all.filter(|s| reboots(s) && has_limit(s)).collect();
     rebooting.sort_by_key(|s| s.order());
     let model = findings.model();
@@ -71,8 +71,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Whether the custom resource may still reboot nodes.
 fn reboots(skyhook: &Skyhook) -> bool {
-    let mut packages = skyhook.packages();
-    skyhook.is_active() && packages.any(|(name, p)| skyhook.pending_interrupt(name, p) == Some("reboot"))
+    skyhook.is_active()
+        && skyhook.packages().any(|(name, p)| skyhook.pending_interrupt(name, p) == Some("reboot"))
 }
 
 fn has_limit(skyhook: &Skyhook) -> bool {
@@ -90,7 +90,7 @@ fn common<'a>(
     later: &'a Skyhook,
 ) -> Option<Vec<&'a str>> {
     let left = |skyhook| model.unfinished(skyhook).next().is_some();
-    let both = cluster.selected(earlier).filter(|n| later.selects(n));
-    let both: Vec<&str> = both.map(|n| n.name.as_str()).collect();
+    let both: Vec<&str> =
+        cluster.selected(earlier).filter(|n| later.selects(n)).map(|n| n.name.as_str()).collect();
     (both.len() > 1 && left(earlier) && left(later)).then_some(both)
 }

@@ -1,6 +1,7 @@
 //! Runs the rules over a cluster, and derives the verdict.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::rc::Rc;
 
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use super::support::mute::{LapsedMute, Mute, Mutes};
 use super::{ALL, Finding, Finds, Rule, Severity};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
 use crate::model::Model;
+use crate::view::distinct;
 
 /// The subjects and rules of a report. An empty list means all.
 #[derive(Debug, Clone, Default)]
@@ -114,14 +116,14 @@ impl Report {
             return self;
         }
         let (muted, findings): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.findings).into_iter().partition(|f| f.muted.is_some());
+            mem::take(&mut self.findings).into_iter().partition(|f| f.muted.is_some());
         self.findings = findings;
         causes_first(&mut self.findings);
         let errors = |rule: &Rule| {
             self.findings.iter().filter(|f| f.rule.code == rule.code).any(|f| f.severity == Severity::Error)
         };
-        let undecided = std::mem::take(&mut self.partly_checked).into_iter();
-        self.not_checked.extend(undecided.filter(|partly| !errors(partly.rule)));
+        self.not_checked
+            .extend(mem::take(&mut self.partly_checked).into_iter().filter(|partly| !errors(partly.rule)));
         self.not_checked.sort_by_key(|n| n.rule.code);
         self.counts = self.counts.with(&self.findings);
         let causes = Causes::of(&muted).ranked(&muted);
@@ -154,10 +156,7 @@ impl Report {
             verdict: if counts.errors > 0 { Verdict::Stuck } else { Verdict::Blocked },
             counts,
             findings,
-            not_checked: self.not_checked,
-            muted: self.muted,
-            lapsed: self.lapsed,
-            partly_checked: self.partly_checked,
+            ..self
         }
     }
 }
@@ -172,7 +171,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let mut results = run.finish();
     let own = |rule: &&'static Rule| {
         let mut result = results.remove(rule.code)?;
-        let findings = Rc::unwrap_or_clone(std::mem::take(&mut result.findings));
+        let findings = Rc::unwrap_or_clone(mem::take(&mut result.findings));
         Some((*rule, findings, result))
     };
     let mut found: Vec<_> = rules.iter().filter_map(own).collect();
@@ -283,8 +282,8 @@ fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String>
         result.depends_on.contains(s) || failed
     };
     let undecoded = rule.needs.iter().chain(rule.optional_sources);
-    let undecoded = undecoded.filter_map(|source| cluster.undecoded(*source));
-    let undecoded = undecoded.filter(|_| rule.finds != Finds::Unknowns);
+    let undecoded =
+        undecoded.filter_map(|source| cluster.undecoded(*source)).filter(|_| rule.finds != Finds::Unknowns);
     let reason: Vec<String> = rule
         .needs
         .iter()
@@ -372,7 +371,7 @@ impl Scope {
         let mut next: Vec<usize> = (0..findings.len()).filter(|at| kept[*at]).collect();
         while let Some(at) = next.pop() {
             for cause in causes.explaining(at) {
-                if !std::mem::replace(&mut kept[*cause], true) {
+                if !mem::replace(&mut kept[*cause], true) {
                     next.push(*cause);
                 }
             }
@@ -392,11 +391,7 @@ impl Scope {
 
     /// The sources of these rules; of all rules if none are given.
     pub fn needs_of(rules: &[&'static Rule]) -> Vec<Source> {
-        let mut needs: Vec<Source> =
-            or_all(rules).iter().flat_map(|r| r.needs.iter().chain(r.optional_sources)).copied().collect();
-        needs.sort_unstable();
-        needs.dedup();
-        needs
+        distinct(or_all(rules).iter().flat_map(|r| r.needs.iter().chain(r.optional_sources)).copied())
     }
 }
 

@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(ended) = succeeded_at(cluster, package_run) else {
             continue;
         };
-        let age = cluster.taken_at.as_second() - ended.as_second();
+        let age = cluster.seconds_from(ended);
         if age < NOTED_WITHIN || !is_under_way(cluster, package_run) {
             continue;
         }

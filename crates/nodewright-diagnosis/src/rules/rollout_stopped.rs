@@ -37,9 +37,8 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
-    let skyhooks = cluster.skyhooks.items().iter();
     // Another rule reports paused custom resources.
-    for skyhook in skyhooks.filter(|s| s.is_active() || s.disabled()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active() || s.disabled()) {
         let open: Vec<&Node> = model.unfinished(skyhook).collect();
         let all_in = |compartment: &str| -> Vec<&Node> {
             let of = |n: &&Node| {
@@ -111,7 +110,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
     let compartment = (!only).then_some(compartment);
     finding
         .reset_batches(title, skyhook, compartment)
-        .caveat("a node that is still erroring is counted as failed again and stops the rollout again")
+        .caveat("a node with a permanently failed job stays failed, and stops the rollout again")
         .outlasts_cause();
     if skyhook.disabled() {
         finding.caveat("nothing runs until the custom resource is enabled");

@@ -33,13 +33,12 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
-    for node in cluster.nodes.items() {
+    for node in &cluster.nodes {
         let Some(taint) = cluster.runtime_required().on(node) else {
             continue;
         };
         let waiting: Vec<_> = cluster
             .skyhooks
-            .items()
             .iter()
             .filter(|s| s.selects(node) && s.is_active())
             .filter(|s| !model.is_done_on(s, node))

@@ -50,8 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Any taint with this value counts, regardless of its key.
     let value = cluster.runtime_required().value();
     let model = findings.model();
-    let all = cluster.skyhooks.items().iter();
-    for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.spec.runtime_required && !s.deleting()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             // An ignored node was left out on purpose.
@@ -86,18 +85,21 @@ fn due_since(skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
 
 /// The newest event about a failure to set the taint.
 fn rejection<'a>(cluster: &'a Cluster, node: &Node) -> Option<&'a Event> {
-    let events = cluster.events_about("Node", &node.name).filter(|e| e.reason == "AutoTaint" && e.warning);
-    events.max_by_key(|e| e.last)
+    cluster
+        .events_about("Node", &node.name)
+        .filter(|e| e.reason == "AutoTaint" && e.warning)
+        .max_by_key(|e| e.last)
 }
 
 /// The operator's keys on the node, because of which the node does not count as new.
 fn marks(cluster: &Cluster, node: &Node) -> Vec<String> {
     let keys = node.keys(cluster.flavor());
     let taints = keys.auto_taints.iter().map(|t| format!("autoTaint_{t}"));
-    let left = keys.skyhooks.iter().filter(|(_, on)| on.has_keys());
-    let left = left.flat_map(|(name, on)| {
-        let all = on.remaining_keys().into_iter().filter(|key| !key.contains(' '));
-        all.map(move |key| format!("{key}_{name}"))
+    let left = keys.skyhooks.iter().filter(|(_, on)| on.has_keys()).flat_map(|(name, on)| {
+        on.remaining_keys()
+            .into_iter()
+            .filter(|key| !key.contains(' '))
+            .map(move |key| format!("{key}_{name}"))
     });
     taints.chain(left).collect()
 }
@@ -138,8 +140,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
         "packages done on this node",
         format!("{done} of {all}"),
     );
-    let rejection = rejection(cluster, node).filter(|_| auto);
-    if let Some(event) = rejection {
+    if let Some(event) = rejection(cluster, node).filter(|_| auto) {
         finding
             .evidence(node, "event AutoTaint", &event.message)
             .describe_node("See why the taint was rejected, and change the admission policy", &node.name);

@@ -50,9 +50,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let model = findings.model();
-    for node in cluster.nodes.items() {
-        let all = cluster.skyhooks.items().iter();
-        let keepers = all.filter(|s| s.spec.runtime_required && s.selects(node));
+    for node in &cluster.nodes {
+        let keepers = cluster.skyhooks.iter().filter(|s| s.spec.runtime_required && s.selects(node));
         let Some(taint) = cluster.runtime_required().on(node) else {
             if let Some(taint) = cluster.runtime_required().foreign(node) {
                 let all: Vec<&Skyhook> = keepers.collect();

@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.spec.serial) {
         let open = model.actionable_nodes(skyhook);
         if open.is_empty() {
             continue;

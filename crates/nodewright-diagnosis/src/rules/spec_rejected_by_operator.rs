@@ -41,7 +41,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let mut broken = spec_errors(skyhook);
         broken.retain(|error| error.kind.is_rejected());
         let Some(first) = broken.first() else {
@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Reports policies in use that lack the numbers for calculating batches, which ends the operator's reconcile.
 fn policies(cluster: &Cluster, findings: &mut Findings) {
     let mut using: HashMap<&str, Vec<&Skyhook>> = HashMap::new();
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
@@ -76,7 +76,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         }
     }
     let model = findings.model();
-    for policy in cluster.policies.items() {
+    for policy in &cluster.policies {
         let name = &policy.metadata.name;
         let missing = missing_numbers(&policy.spec);
         let users = using.remove(name.as_str()).unwrap_or_default();

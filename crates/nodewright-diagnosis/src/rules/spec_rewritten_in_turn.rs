@@ -39,12 +39,12 @@ const MANY: i64 = 50;
 const SELDOM: i64 = 1800;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let meta = &skyhook.metadata;
         let Some(created) = meta.creation_timestamp else {
             continue;
         };
-        let age = cluster.taken_at.as_second() - created.as_second();
+        let age = cluster.seconds_from(created);
         let [first, second] = writers(skyhook);
         let (Some(first), Some(second)) = (first, second) else {
             continue;

@@ -42,8 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Skip leftover runs of a deleted custom resource: they are not restarted.
     let gone =
         |name: &str| cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
-    let alive = package_runs.all().iter().filter(|run| run.alive());
-    for package_run in alive.filter(|run| !gone(&run.skyhook)) {
+    for package_run in package_runs.all().iter().filter(|run| run.alive()).filter(|run| !gone(&run.skyhook)) {
         let Some(overtime) = package_run.overtime(cluster, &package_runs) else {
             continue;
         };

@@ -1,5 +1,5 @@
 use super::{Findings, Subject};
-use crate::api::{Entry, Skyhook, Stage, State, Status};
+use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook).filter(|n| n.ready() == Some(true)) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !stale || at_work || !stopped {
                 continue;
             }
-            let key = crate::api::keys::status(cluster.flavor(), skyhook.name());
+            let key = keys::status(cluster.flavor(), skyhook.name());
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
                 format!(

@@ -38,12 +38,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let newer = cluster.flavor().other();
     let mut at_work_for: HashMap<String, Vec<String>> = HashMap::new();
-    let package_runs = cluster.package_runs_of(newer).into_iter();
-    for run in package_runs.filter(|run| !run.bare() && run.alive()) {
+    for run in cluster.package_runs_of(newer).into_iter().filter(|run| !run.bare() && run.alive()) {
         let reference = run.reference();
         at_work_for.entry(run.skyhook).or_default().push(reference);
     }
-    for stale in cluster.legacy.items() {
+    for stale in &cluster.legacy {
         let at_work = at_work_for.remove(stale.name()).unwrap_or_default();
         let finding = findings.report(
             Subject::skyhook(stale),

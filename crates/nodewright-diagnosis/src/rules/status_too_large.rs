@@ -38,7 +38,7 @@ rule! {
 pub const LIMIT: usize = 1536 * 1024;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let size = skyhook.size;
         if size < LIMIT / 5 * 4 {
             continue;

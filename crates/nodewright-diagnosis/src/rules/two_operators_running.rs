@@ -1,5 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
+use crate::view::Joined;
 
 rule! {
     /// Two operators work on the same custom resources.
@@ -36,10 +37,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let [first, _, ..] = running.as_slice() else {
         return;
     };
-    let named: Vec<String> = running.iter().map(|d| d.installed()).collect();
+    let named = running.iter().map(|d| d.installed()).joined(", ");
     let finding = findings.report(
         Subject::deployment(first),
-        format!("{} operators work on the same custom resources: {}", running.len(), named.join(", ")),
+        format!("{} operators work on the same custom resources: {}", running.len(), named),
     );
     for operator in running {
         finding.evidence(operator, "status.readyReplicas", operator.ready_replicas());

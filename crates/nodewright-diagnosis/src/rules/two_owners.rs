@@ -37,7 +37,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let key = cluster.flavor().key("mirrored-from");
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let legacy = cluster.legacy_skyhook(skyhook.name());
         let Some(legacy) = legacy.filter(|l| !l.deleting()) else {
             continue;

@@ -44,7 +44,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries() {
                 let failing = entry.stage.is_uninstall() && entry.state == State::Erroring;

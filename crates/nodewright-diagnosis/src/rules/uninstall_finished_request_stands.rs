@@ -33,8 +33,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (skyhook, name, history) in cluster.absent_packages() {
         // The rule `dependency-uninstalled` covers packages on which other packages depend.
-        let mut others = skyhook.packages();
-        if others.any(|(_, p)| p.depends_on.contains_key(name) && !p.uninstall().apply) {
+        if skyhook.packages().any(|(_, p)| p.depends_on.contains_key(name) && !p.uninstall().apply) {
             continue;
         }
         let History::Present(traces) = history else {

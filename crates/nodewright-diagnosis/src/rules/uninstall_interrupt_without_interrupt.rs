@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         for node in cluster.selected(skyhook) {
             let entries = cluster.on_node(node, skyhook.name()).map_or(&[][..], |on| on.entries());
             for entry in entries {
@@ -120,7 +120,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         )
                         .caveat(runs);
                 }
-                finding.reset_record(skyhook.name(), &node.name, entry).caveat("the interrupt does not run");
+                finding
+                    .reset_record(skyhook.name(), &node.name, entry)
+                    .caveat("the interrupt after the uninstall is then skipped");
             }
         }
     }

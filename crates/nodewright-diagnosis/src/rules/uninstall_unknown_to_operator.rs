@@ -35,7 +35,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.operator().knows_uninstall() {
         return;
     }
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let requested = skyhook.packages().filter(|(_, p)| p.uninstall().apply);
         for (name, _) in requested {
             let finding = findings.report(

@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
     let resumed = findings.resumed();
     let runtime_keys = cluster.runtime_required().taints();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         for node in cluster.selected(skyhook) {
             // Another rule reports nodes that are being deleted.
             if node.taints().is_empty() || node.deletion.is_some() || model.is_done_on(skyhook, node) {

@@ -35,7 +35,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         for (node, entry) in abandoned(cluster, skyhook) {
             // Skip a package with a running pod: the operator is about to remove the pod, or it has just succeeded.
             let mut here = package_runs.of_skyhook_on(skyhook.name(), &node.name);

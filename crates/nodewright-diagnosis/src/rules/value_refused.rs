@@ -39,7 +39,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         for error in spec_errors(skyhook) {
             let package = error.package().unwrap_or_default();
             let (outcome, severity) = match error.kind {
@@ -75,7 +75,7 @@ fn severity(is_awaited: bool) -> Severity {
 /// The outcome of a ConfigMap that the API server refuses, and its severity (operator `UpsertConfigmaps`).
 fn config_map(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> (String, Severity) {
     let name = skyhook.package(package).map(|spec| crate::cluster::kubernetes::name(skyhook, package, spec));
-    let mut made = cluster.config_maps.items().iter();
+    let mut made = cluster.config_maps.iter();
     let owner = Some((cluster.flavor(), skyhook.name()));
     let exists = made.any(|map| Some(&map.metadata.name) == name.as_ref() && map.owner() == owner);
     let object = format!("the ConfigMap of package {package}");

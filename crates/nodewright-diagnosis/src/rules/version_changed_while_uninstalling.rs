@@ -66,8 +66,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let old = cluster.selected(skyhook).find_map(|node| {
             let on = cluster.on_node(node, skyhook.name())?;
             let current = on.entry(&package.entry_key(name));
-            let entries = on.entries().iter();
-            let old = entries
+            let old = on
+                .entries()
+                .iter()
                 .filter(|e| e.version != package.version)
                 .find(|e| e.name == name && e.stage.is_uninstall())?;
             let begun = current.is_none_or(|e| e.state != State::Complete && !e.stage.is_uninstall());

@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let resumed = findings.resumed();
     // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.is_active()) {
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
         if let Some(predecessor) = model.predecessor_everywhere(skyhook) {
             let waiting: Vec<&str> = model.unfinished(skyhook).map(|n| n.name.as_str()).collect();
             if waiting.is_empty() {

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
-use crate::cluster::admission::{Lack, Operation, Unreachable};
+use crate::cluster::admission::{Lack, Unreachable};
 
 rule! {
     /// A webhook that must allow every change to a custom resource is unreachable or not trusted.
@@ -45,7 +45,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let dead = cluster.webhooks().unreachable(Operation::Update, None);
+    let dead = cluster.webhooks().unreachable("UPDATE", None);
     let mut configurations: Vec<&Unreachable<'_>> = Vec::new();
     for one in &dead {
         let known = |u: &&Unreachable<'_>| std::ptr::eq(u.configuration, one.configuration);
@@ -100,16 +100,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("a later installation of the operator recreates it");
             continue;
         }
-        let of_it = dead.iter().filter(|u| std::ptr::eq(u.configuration, configuration));
-        let patch: Vec<_> = of_it
+        let patch: Vec<_> = dead
+            .iter()
+            .filter(|u| std::ptr::eq(u.configuration, configuration))
             .map(|u| {
                 let at = format!("/webhooks/{}/failurePolicy", u.index);
                 json!({"op": "add", "path": at, "value": "Ignore"})
             })
             .collect();
         let patch = json!(patch).to_string();
-        let certificate = of_certificate(first.lacks).filter(|_| configuration.is_operators());
-        if let Some((why, restart)) = certificate {
+        if let Some((why, restart)) = of_certificate(first.lacks).filter(|_| configuration.is_operators()) {
             finding.operator_log(cluster, why);
             for deployment in operators {
                 finding.kubectl(

@@ -83,7 +83,6 @@ pub fn first_pod<'a>(cluster: &'a Cluster, node: &'a Node) -> Option<&'a Pod> {
     let model = Model::new(cluster);
     cluster
         .skyhooks
-        .items()
         .iter()
         .find_map(|skyhook| model.drain_progress(skyhook.name(), node)?.pods?.into_iter().next())
 }

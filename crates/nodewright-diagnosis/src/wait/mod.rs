@@ -58,11 +58,11 @@ pub fn find<'a>(cluster: &'a Cluster, target: &Target) -> Option<Option<LiveObje
         (&cluster.legacy, &cluster.legacy_policies)
     };
     let (object, read) = if matches!(target.kind, Kind::SkyhookPolicy | Kind::NodeWrightPolicy) {
-        let policy = policies.items().iter().find(|policy| policy.metadata.name == target.name);
+        let policy = policies.iter().find(|policy| policy.metadata.name == target.name);
         let object = policy.map(|policy| LiveObject { metadata: &policy.metadata, skyhook: None });
         (object, policies.ok().is_some())
     } else {
-        let skyhook = skyhooks.items().iter().find(|skyhook| skyhook.name() == target.name);
+        let skyhook = skyhooks.iter().find(|skyhook| skyhook.name() == target.name);
         let object = skyhook.map(|s| LiveObject { metadata: &s.metadata, skyhook: Some(s) });
         (object, skyhooks.ok().is_some())
     };
@@ -225,8 +225,9 @@ impl Blockers {
         let (_, report, look_again) = self.confirm(cluster, &scope, |report| {
             let findings = &report.findings;
             let blocking = BlockingFindings::of(findings);
-            let known = goals.iter().filter_map(|goal| Some((cluster.skyhook(&goal.target.name)?, goal)));
-            known
+            goals
+                .iter()
+                .filter_map(|goal| Some((cluster.skyhook(&goal.target.name)?, goal)))
                 .flat_map(|(skyhook, goal)| blocking.of_goal(findings, cluster, skyhook, &goal.condition))
                 .collect()
         });

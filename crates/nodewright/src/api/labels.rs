@@ -106,8 +106,7 @@ impl Labels {
     pub fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = (&Name, &Name)> {
         let start = self.like.partition_point(|(key, _)| key.as_str() < prefix);
         let labels = self.like[start..].iter().zip(start as u32..);
-        let labels = labels.take_while(move |((key, _), _)| key.starts_with(prefix));
-        labels.map(|((key, value), at)| {
+        labels.take_while(move |((key, _), _)| key.starts_with(prefix)).map(|((key, value), at)| {
             let own = self.own.binary_search_by_key(&at, |(own, _)| *own);
             (key, own.map_or(value, |own| &self.own[own].1))
         })
@@ -115,12 +114,6 @@ impl Labels {
 
     pub fn keys(&self) -> impl Iterator<Item = &Name> {
         self.like.iter().map(|(key, _)| key)
-    }
-
-    /// Number of bytes stored for this object alone.
-    #[cfg(test)]
-    pub fn own_bytes(&self) -> usize {
-        size_of_val(&*self.own)
     }
 }
 
@@ -133,8 +126,7 @@ impl FromIterator<(Name, Name)> for Labels {
         labels.dedup_by(|later, first| later.0 == first.0);
         let like = SAMPLES.with_borrow_mut(|samples| samples.find(&labels));
         let common = like.iter().map(|(_, value)| value);
-        let differ = (0..).zip(labels).zip(common);
-        let own = differ.filter(|((_, (_, value)), common)| value != *common);
+        let own = (0..).zip(labels).zip(common).filter(|((_, (_, value)), common)| value != *common);
         let own = own.map(|((at, (_, value)), _)| (at, value)).collect();
         Labels { like, own }
     }
@@ -256,12 +248,14 @@ impl LabelSelector {
 
     /// The requirements that the labels do not satisfy.
     pub fn unmet(&self, labels: &impl Labelled) -> Vec<Unmet<'_>> {
-        let exact = self.match_labels.iter().filter(|(key, value)| labels.value(key) != Some(value.as_str()));
-        let exact = exact.map(|(key, value)| Unmet {
-            key,
-            wants: format!("{key}={value}"),
-            change: format!("{key}={value}"),
-        });
+        let exact =
+            self.match_labels.iter().filter(|(key, value)| labels.value(key) != Some(value.as_str())).map(
+                |(key, value)| Unmet {
+                    key,
+                    wants: format!("{key}={value}"),
+                    change: format!("{key}={value}"),
+                },
+            );
         let others = self.match_expressions.iter().filter(|requirement| !requirement.matches(labels));
         let others = others.map(|Requirement { key, operator, values }| {
             let listed = values.join(",");
@@ -310,14 +304,23 @@ impl Requirement {
     fn compares(&self, value: Option<&str>, holds: fn(&i64, &i64) -> bool) -> bool {
         let number = |text: &str| text.parse::<i64>().ok();
         let bound = self.values.first();
-        let sides = value.and_then(number).zip(bound.and_then(|bound| number(bound)));
-        sides.is_some_and(|(value, bound)| holds(&value, &bound))
+        value
+            .and_then(number)
+            .zip(bound.and_then(|bound| number(bound)))
+            .is_some_and(|(value, bound)| holds(&value, &bound))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Labels {
+        /// Number of bytes stored for this object alone.
+        pub fn own_bytes(&self) -> usize {
+            size_of_val(&*self.own)
+        }
+    }
 
     #[test]
     fn labels_are_in_order_and_the_last_of_equal_keys_counts() {

@@ -136,8 +136,10 @@ pub fn is_object_name(text: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let label = |label: &str| {
         let bytes = label.as_bytes();
-        let ends = bytes.first().zip(bytes.last());
-        ends.is_some_and(|(first, last)| alphanumeric(*first) && alphanumeric(*last))
+        bytes
+            .first()
+            .zip(bytes.last())
+            .is_some_and(|(first, last)| alphanumeric(*first) && alphanumeric(*last))
             && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
     };
     text.len() <= LONGEST && text.split('.').all(label)
@@ -198,9 +200,10 @@ pub fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, String)> {
         };
         let key = &requirement.key;
         let key_error = qualified_name_error(key).map(|why| format!("the key {key:?} {why}"));
-        let values = requirement.values.iter();
-        let value_errors =
-            values.filter_map(|value| Some(format!("the value {value:?} {}", label_value_error(value)?)));
+        let value_errors = requirement
+            .values
+            .iter()
+            .filter_map(|value| Some(format!("the value {value:?} {}", label_value_error(value)?)));
         for why in why.into_iter().chain(key_error).chain(value_errors) {
             errors.push((vec!["matchExpressions".to_owned(), index.to_string()], why));
         }
@@ -237,8 +240,10 @@ pub fn duration_seconds(text: &str) -> Option<f64> {
     while !rest.is_empty() {
         let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let number: f64 = rest[..rest.len() - unit.len()].parse().ok()?;
-        let matched = units.iter().filter_map(|(name, length)| Some((unit.strip_prefix(name)?, length)));
-        let (after, length) = matched.min_by_key(|(rest, _)| rest.len())?;
+        let (after, length) = units
+            .iter()
+            .filter_map(|(name, length)| Some((unit.strip_prefix(name)?, length)))
+            .min_by_key(|(rest, _)| rest.len())?;
         seconds += number * length;
         rest = after;
     }

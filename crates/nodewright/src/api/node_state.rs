@@ -129,8 +129,7 @@ impl NodeState {
 
     /// The package in an annotation key, for the format with one annotation per package.
     pub fn package_of(key: &str) -> Option<&str> {
-        let mut parsed = ApiFlavor::ALL.into_iter();
-        match parsed.find_map(|flavor| NodeKey::parse(flavor, key)) {
+        match ApiFlavor::ALL.into_iter().find_map(|flavor| NodeKey::parse(flavor, key)) {
             Some(NodeKey::NodeState { package, .. }) => package,
             _ => None,
         }
@@ -407,8 +406,8 @@ const MOST_KNOWN: usize = 1 << 12;
 impl NodeState {
     /// Decodes a node's annotations, given as key and text.
     pub fn of(annotations: &[(&str, &str)]) -> Shared<NodeState> {
-        let names = annotations.iter().map(|(key, text)| (Name::from(*key), Name::from(*text)));
-        let names: Box<[(Name, Name)]> = names.collect();
+        let names: Box<[(Name, Name)]> =
+            annotations.iter().map(|(key, text)| (Name::from(*key), Name::from(*text))).collect();
         KNOWN.with_borrow_mut(|known| {
             if let Some(state) = known.get(&names) {
                 return state.clone();

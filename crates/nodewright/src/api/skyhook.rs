@@ -196,8 +196,9 @@ impl Skyhook {
     /// Compartments whose rollout the operator has stopped after too many failures. Only a policy sets such a limit.
     pub fn stopped_compartments(&self) -> impl Iterator<Item = &str> {
         let limited = !self.spec.deployment_policy.is_empty();
-        let compartments = self.status.compartment_statuses.iter();
-        compartments
+        self.status
+            .compartment_statuses
+            .iter()
             .filter(move |(_, c)| limited && c.batch_state.as_ref().is_some_and(|b| b.should_stop))
             .map(|(name, _)| name.as_str())
     }
@@ -222,8 +223,10 @@ impl Skyhook {
     pub fn last_spec_writer(&self) -> Option<&ManagedFields> {
         let writers = self.spec_writers();
         let is_operator = |writer: &ManagedFields| {
-            let mut entries = self.metadata.managed_fields.iter();
-            entries.any(|entry| entry.subresource == "status" && entry.manager == writer.manager)
+            self.metadata
+                .managed_fields
+                .iter()
+                .any(|entry| entry.subresource == "status" && entry.manager == writer.manager)
         };
         let user = writers.iter().find(|writer| !is_operator(writer));
         user.or_else(|| writers.first()).copied().filter(|writer| writer.manager != "unknown")

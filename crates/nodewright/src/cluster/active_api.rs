@@ -65,12 +65,8 @@ impl ActiveApi {
 
     fn weigh(evidence: &ApiEvidence) -> Option<(ApiFlavor, Vec<String>)> {
         let only = |flavor: &ApiFlavor| format!("only {} is served", flavor.resource());
-        let by_version = evidence.operator_version.as_ref().map(|version| {
-            let (major, minor) = FIRST_NODEWRIGHT;
-            let flavor =
-                if version.at_least(major, minor) { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook };
-            (version, flavor)
-        });
+        let by_version =
+            evidence.operator_version.as_ref().map(|version| (version, ActiveApi::of_version(version)));
         let both = "both APIs are served";
         match (evidence.served.as_slice(), by_version) {
             ([], Some((version, flavor))) if evidence.from_files => {
@@ -109,6 +105,12 @@ impl ActiveApi {
             ));
         }
         Some((ApiFlavor::NodeWright, reasons))
+    }
+
+    /// The API that an operator of this version acts on.
+    pub fn of_version(version: &Version) -> ApiFlavor {
+        let (major, minor) = FIRST_NODEWRIGHT;
+        if version.at_least(major, minor) { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook }
     }
 
     /// The versions of all Deployments that may be the operator.
@@ -212,9 +214,9 @@ pub fn unused_policies(cluster: &Cluster) -> Vec<&DeploymentPolicy> {
     if cluster.flavor() == ApiFlavor::Skyhook || unknown {
         return Vec::new();
     }
-    let policies = cluster.legacy_policies.items().iter();
+    let policies = cluster.legacy_policies.iter();
     let used = |policy: &&DeploymentPolicy| {
-        cluster.legacy.items().iter().any(|skyhook| skyhook.spec.deployment_policy == policy.metadata.name)
+        cluster.legacy.iter().any(|skyhook| skyhook.spec.deployment_policy == policy.metadata.name)
     };
     policies.filter(|policy| !used(policy)).collect()
 }

@@ -10,7 +10,7 @@ use x509_parser::pem::Pem;
 use super::kubernetes::Standard;
 use super::operator::OperatorView;
 use super::{Certainty, Cluster, Read};
-use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook, UnknownFields, objects_with_metadata};
+use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook, UnknownFields, meta, objects_with_metadata};
 
 /// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, whose CA bundle may be masked in
 /// files.
@@ -106,13 +106,6 @@ pub struct Admission {
 #[derive(Clone, Copy)]
 pub struct Webhooks<'a>(pub(super) &'a Cluster);
 
-/// The operation of a request on a custom resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-}
-
 /// A webhook that the API server cannot reach or does not trust, so that every matching request is rejected.
 #[derive(Debug)]
 pub struct Unreachable<'a> {
@@ -155,15 +148,14 @@ impl WebhookConfiguration {
         let mut rules = self.webhooks.iter().flat_map(|w| &w.rules).peekable();
         rules.peek().is_some()
             && rules.all(|r| {
-                let mut groups = r.api_groups.iter();
-                !r.api_groups.is_empty() && groups.all(|g| ApiFlavor::of_group(g).is_some())
+                !r.api_groups.is_empty() && r.api_groups.iter().all(|g| ApiFlavor::of_group(g).is_some())
             })
     }
 
     /// Whether a webhook of the configuration matches custom resources of either API.
     pub fn concerns_us(&self) -> bool {
         let rules = self.webhooks.iter().flat_map(|w| &w.rules);
-        let ours = |r: &AdmissionRule| ApiFlavor::ALL.iter().any(|flavor| r.is_about(*flavor));
+        let ours = |r: &AdmissionRule| ApiFlavor::ALL.iter().any(|f| r.is_about(f.group(), f.plural()));
         rules.into_iter().any(ours)
     }
 
@@ -186,34 +178,39 @@ impl WebhookConfiguration {
 }
 
 impl AdmissionRule {
-    fn is_about(&self, flavor: ApiFlavor) -> bool {
-        let group = |g: &String| g == "*" || g == flavor.group();
-        let resource = |r: &String| {
-            let main = r.split('/').next().unwrap_or_default();
-            let whole = !r.contains('/') || r == "*/*";
-            whole && (main == "*" || main == flavor.plural())
+    /// Whether the rule matches requests on a resource, which may be a subresource.
+    fn is_about(&self, group: &str, resource: &str) -> bool {
+        let (main, sub) = resource.split_once('/').map_or((resource, None), |(main, sub)| (main, Some(sub)));
+        let matches = |pattern: &String| match (pattern.split_once('/'), sub) {
+            (None, None) => pattern == "*" || pattern == main,
+            (Some((first, second)), sub) => {
+                (first == "*" || first == main) && (second == "*" || sub == Some(second))
+            }
+            (None, Some(_)) => false,
         };
-        self.api_groups.iter().any(group) && self.resources.iter().any(resource)
-    }
-
-    fn covers(&self, flavor: ApiFlavor, operation: Operation) -> bool {
-        let name = match operation {
-            Operation::Create => "CREATE",
-            Operation::Update => "UPDATE",
-        };
-        let mut operations = self.operations.iter();
-        self.is_about(flavor) && operations.any(|o| o == "*" || o == name)
+        has(&self.api_groups, group) && self.resources.iter().any(matches)
     }
 }
 
+/// Whether a list of values contains this one or a wildcard.
+pub(super) fn has(values: &[String], wanted: &str) -> bool {
+    values.iter().any(|value| value == "*" || value == wanted)
+}
+
 impl Webhook {
+    /// Whether a rule matches this operation, such as `UPDATE`, on a resource, which may be a subresource. Selectors are
+    /// not evaluated.
+    pub(super) fn covers(&self, group: &str, resource: &str, operation: &str) -> bool {
+        self.rules.iter().any(|rule| rule.is_about(group, resource) && has(&rule.operations, operation))
+    }
+
     pub(super) fn fails_closed(&self) -> bool {
         self.failure_policy.as_deref().unwrap_or("Fail") == "Fail"
     }
 }
 
 impl<'a> Webhooks<'a> {
-    /// Webhooks that reject requests with this operation on `skyhook`, or on any custom resource if `None`,
+    /// Webhooks that reject requests with this operation, such as `UPDATE`, on `skyhook`, or on any custom resource if `None`,
     /// because their backend is unreachable.
     ///
     /// Requires proof: a Service that is missing or has no ready endpoint, or a CA bundle that stays empty or
@@ -221,12 +218,12 @@ impl<'a> Webhooks<'a> {
     ///
     /// Skips webhooks with match conditions, which are not evaluated, and webhooks whose object selector does
     /// not match `skyhook`.
-    pub fn unreachable(self, operation: Operation, skyhook: Option<&Skyhook>) -> Vec<Unreachable<'a>> {
+    pub fn unreachable(self, operation: &str, skyhook: Option<&Skyhook>) -> Vec<Unreachable<'a>> {
         let flavor = self.0.flavor();
         let mut found = Vec::new();
-        for configuration in self.0.admission.webhooks.items() {
+        for configuration in &self.0.admission.webhooks {
             for (index, webhook) in configuration.webhooks.iter().enumerate() {
-                let sees = webhook.rules.iter().any(|r| r.covers(flavor, operation))
+                let sees = webhook.covers(flavor.group(), flavor.plural(), operation)
                     && webhook.match_conditions.is_empty()
                     && skyhook.is_none_or(|s| webhook.object_selector.matches(&s.metadata.labels));
                 if sees
@@ -319,7 +316,7 @@ impl<'a> Webhooks<'a> {
     /// Whether the Services and endpoints behind a configuration were read.
     pub fn knows_backends(self, configuration: &WebhookConfiguration) -> bool {
         let admission = &self.0.admission;
-        let held = |r: &ServiceReference| admission.services.items().iter().any(|s| r.names(s));
+        let held = |r: &ServiceReference| admission.services.iter().any(|s| r.names(s));
         let whole =
             admission.services.ok().is_some() && (!self.0.may_leave_out() || admission.holds_all_services());
         admission.endpoints.ok().is_some() && configuration.services().all(|r| whole || held(r))
@@ -337,8 +334,7 @@ impl<'a> OperatorView<'a> {
     /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or
     /// unavailable for another reason.
     pub fn coming_up_since(self) -> Option<Timestamp> {
-        let since = self.0.operators.items().iter().filter_map(|d| self.startup_of(d)).max();
-        since.filter(|_| self.is_unavailable())
+        self.0.operators.iter().filter_map(|d| self.startup_of(d)).max().filter(|_| self.is_unavailable())
     }
 
     /// Whether the operator does not work and is not starting up: it is unavailable or absent.
@@ -368,14 +364,14 @@ impl Admission {
             let meta = &service.metadata;
             meta.name.as_deref() == Some("kubernetes") && meta.namespace.as_deref() == Some("default")
         };
-        self.services.items().iter().any(is_the_servers)
+        self.services.iter().any(is_the_servers)
     }
 
     /// The reason why webhook backends are unknown: objects that the files do not contain.
     fn backend_not_in_files(&self) -> Option<String> {
-        let configurations = self.webhooks.items().iter().filter(|c| c.concerns_us());
+        let configurations = self.webhooks.iter().filter(|c| c.concerns_us());
         let mut references = configurations.flat_map(WebhookConfiguration::services);
-        let held = |r: &ServiceReference| self.services.items().iter().any(|s| r.names(s));
+        let held = |r: &ServiceReference| self.services.iter().any(|s| r.names(s));
         // A Service that does not exist has no endpoints.
         let absent = |r: &ServiceReference| self.holds_all_services() && !held(r);
         let in_doubt = references.find(|r| !absent(r))?;
@@ -417,8 +413,7 @@ pub fn ends(bundle: &str) -> Result<Vec<Timestamp>, String> {
     let blocks = Pem::iter_from_buffer(bundle.as_bytes());
     let blocks: Result<Vec<Pem>, _> = blocks.collect();
     let blocks = blocks.map_err(|e| e.to_string())?;
-    let certificates = blocks.iter().filter(|b| b.label == "CERTIFICATE");
-    let ends: Option<Vec<Timestamp>> = certificates.map(end).collect();
+    let ends: Option<Vec<Timestamp>> = blocks.iter().filter(|b| b.label == "CERTIFICATE").map(end).collect();
     let ends = ends.ok_or("a certificate in the CA bundle cannot be read")?;
     if ends.is_empty() {
         return Err("the CA bundle contains no certificate".to_owned());
@@ -428,7 +423,7 @@ pub fn ends(bundle: &str) -> Result<Vec<Timestamp>, String> {
 
 fn end(block: &Pem) -> Option<Timestamp> {
     let certificate = block.parse_x509().ok()?;
-    Some(crate::api::meta::nearest(certificate.validity().not_after.timestamp()))
+    Some(meta::nearest(certificate.validity().not_after.timestamp()))
 }
 
 #[cfg(test)]

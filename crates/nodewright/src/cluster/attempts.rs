@@ -182,9 +182,9 @@ fn object_messages(cluster: &Cluster, package_run: &PackageRun<'_>) -> Vec<Strin
             let waiting = status.state.waiting.as_ref();
             // Skip the wait that every container starts with. In a crash loop the failure of the previous run
             // is more useful.
-            let waiting =
-                waiting.filter(|w| !matches!(w.reason.as_str(), "" | "PodInitializing" | "CrashLoopBackOff"));
-            if let Some(w) = waiting {
+            if let Some(w) =
+                waiting.filter(|w| !matches!(w.reason.as_str(), "" | "PodInitializing" | "CrashLoopBackOff"))
+            {
                 messages.push(format!(
                     "{} waits: {}",
                     status.name,

@@ -1,60 +1,47 @@
 //! Collects the pieces of a cluster before its active API is known.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use jiff::Timestamp;
-
-use super::admission::Admission;
 use super::event::EventIndex;
 use super::history::History;
-use super::installation::Installation;
 use super::package_run::RunObjects;
 use super::{
-    ActiveApi, ApiEvidence, AskedBy, Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, KeptLogs,
-    Node, PackageRun, Pod, Read,
+    ActiveApi, ApiEvidence, AskedBy, Cluster, ConfigMap, Deployment, Event, Job, Node, PackageRun, Pod, Read,
+    Sources, installation,
 };
 use crate::api::{ApiFlavor, DeploymentPolicy, LabelSelector, Skyhook, Version};
 
 /// The pieces of a [`Cluster`], as read from a server or from files.
 #[derive(Debug, Default)]
 pub struct ClusterBuilder {
-    pub taken_at: Timestamp,
-    pub clock: super::Clock,
-    pub from_files: bool,
-    /// See [`Cluster::collected`].
-    pub collected: bool,
-    pub kept_logs: Option<KeptLogs>,
+    pub sources: Sources,
     /// Whether files contain all custom resources, by API.
     pub listed: [bool; 2],
-    /// See [`Cluster::only_namespace`].
-    pub only_namespace: Option<String>,
-    /// See [`Cluster::notes`].
-    pub notes: Vec<String>,
     /// APIs that are served, or that have traces in files.
     pub served: Vec<ApiFlavor>,
-    /// See [`Cluster::limited_to_named_nodes`].
-    pub limited_to_named_nodes: bool,
     /// Value of `--api`.
     pub asked_for: Option<ApiFlavor>,
     /// Custom resources by API.
     pub skyhooks: [Read<Vec<Skyhook>>; 2],
     pub policies: [Read<Vec<DeploymentPolicy>>; 2],
-    pub nodes: Read<Vec<Node>>,
-    pub pods: Read<Vec<Pod>>,
-    pub workloads: Read<Vec<Pod>>,
-    pub jobs: Read<Vec<Job>>,
-    pub config_maps: Read<Vec<ConfigMap>>,
-    pub node_metadata: Read<Vec<ConfigMap>>,
-    pub events: Read<Vec<Event>>,
-    pub disruption_budgets: Read<Vec<DisruptionBudget>>,
     /// Deployments with the manager label, of any operator; from files, all Deployments.
     pub deployments: Read<Vec<Deployment>>,
-    /// Pods with the manager label, of any operator.
-    pub operator_pods: Read<Vec<Pod>>,
-    pub admission: Admission,
-    pub installation: Installation,
+}
+
+impl Deref for ClusterBuilder {
+    type Target = Sources;
+
+    fn deref(&self) -> &Sources {
+        &self.sources
+    }
+}
+
+impl DerefMut for ClusterBuilder {
+    fn deref_mut(&mut self) -> &mut Sources {
+        &mut self.sources
+    }
 }
 
 impl ClusterBuilder {
@@ -66,13 +53,13 @@ impl ClusterBuilder {
         ActiveApi::decide(ApiEvidence {
             served: self.served.clone(),
             operator_version: self.operator_version(),
-            other_versions: super::installation::other_versions(
+            other_versions: installation::other_versions(
                 self.operators(),
                 self.installation.leases.items(),
                 self.taken_at,
             ),
             nodewrights_with_status: nodewrights.iter().filter(|n| n.status.status.is_some()).count(),
-            adopted_nodes: self.nodes.items().iter().filter(adopted).count(),
+            adopted_nodes: self.nodes.iter().filter(adopted).count(),
             asked_for: self.asked_for,
             from_files: self.from_files && !self.collected,
         })
@@ -97,7 +84,7 @@ impl ClusterBuilder {
     /// namespace: if the single namespace is another one, package pods count as not requested.
     pub fn note_only_namespace(&mut self) {
         let namespace = |p: &Pod| p.metadata.namespace.clone();
-        let pods = || self.pods.items().iter().chain(self.workloads.items());
+        let pods = || self.pods.iter().chain(&self.workloads);
         let Some(only) = pods().next().and_then(namespace) else {
             return;
         };
@@ -122,7 +109,7 @@ impl ClusterBuilder {
         let ours = |job: &&Job| {
             ApiFlavor::ALL.iter().any(|flavor| job.metadata.labels.contains_key(&flavor.key("name")))
         };
-        let jobs = || self.jobs.items().iter().filter(ours);
+        let jobs = || self.jobs.iter().filter(ours);
         let podless = |job: &Job| {
             let status = &job.status;
             let counted = status.active + status.succeeded + status.failed;
@@ -140,7 +127,7 @@ impl ClusterBuilder {
 
     /// The Deployments that run the operator.
     pub fn operators(&self) -> impl Iterator<Item = &Deployment> {
-        self.deployments.items().iter().filter(|d| d.runs_operator())
+        self.deployments.iter().filter(|d| d.runs_operator())
     }
 
     /// Namespaces that may contain the operator, if no Deployment of the operator has a ready replica: a
@@ -151,9 +138,8 @@ impl ClusterBuilder {
             return BTreeSet::new();
         }
         let deployments = self.operators().map(|d| d.namespace().to_owned());
-        let webhooks = self.admission.webhooks.items().iter();
-        let services = webhooks.filter(|w| w.is_operators()).flat_map(|w| w.services());
-        let pods = self.pods.items().iter();
+        let services = self.admission.webhooks.iter().filter(|w| w.is_operators()).flat_map(|w| w.services());
+        let pods = self.pods.iter();
         deployments
             .chain(services.map(|service| service.namespace.clone()))
             .chain(pods.filter_map(|pod| pod.metadata.namespace.clone()))
@@ -165,13 +151,13 @@ impl ClusterBuilder {
     /// Version of the acting operator.
     pub fn operator_version(&self) -> Option<Version> {
         let leases = self.installation.leases.items();
-        super::installation::version(&super::installation::acting(self.operators(), leases, self.taken_at))
+        installation::version(&installation::acting(self.operators(), leases, self.taken_at))
     }
 
     /// The cluster if neither API is served: it has no custom resources, and keys on nodes determine the API.
     pub fn of_leftovers(self) -> Cluster {
         let newer = |n: &Node| !n.keys(ApiFlavor::NodeWright).skyhooks.is_empty();
-        let flavor = self.asked_for.unwrap_or(if self.nodes.items().iter().any(newer) {
+        let flavor = self.asked_for.unwrap_or(if self.nodes.iter().any(newer) {
             ApiFlavor::NodeWright
         } else {
             ApiFlavor::Skyhook
@@ -207,42 +193,25 @@ impl ClusterBuilder {
                 items
             })
         };
+        let nodes = self.sources.nodes.map(|mut nodes| {
+            // Servers return nodes in order: skip the sort, which takes memory.
+            if !nodes.is_sorted_by(|a, b| a.name <= b.name) {
+                nodes.sort_by(|a, b| a.name.cmp(&b.name));
+            }
+            nodes.shrink_to_fit();
+            nodes
+        });
         Cluster {
-            taken_at: self.taken_at,
-            clock: self.clock,
+            sources: Sources { nodes, ..self.sources },
             active_api,
             skyhooks: sorted(skyhooks),
             legacy: sorted(legacy),
             policies,
             legacy_policies,
-            nodes: self.nodes.map(|mut nodes| {
-                // Servers return nodes in order: skip the sort, which takes memory.
-                if !nodes.is_sorted_by(|a, b| a.name <= b.name) {
-                    nodes.sort_by(|a, b| a.name.cmp(&b.name));
-                }
-                nodes.shrink_to_fit();
-                nodes
-            }),
-            pods: self.pods,
-            workloads: self.workloads,
-            jobs: self.jobs,
-            config_maps: self.config_maps,
-            node_metadata: self.node_metadata,
-            events: self.events,
-            disruption_budgets: self.disruption_budgets,
             operators: self.deployments.selected(Deployment::runs_operator),
-            operator_pods: self.operator_pods,
-            admission: self.admission,
-            installation: self.installation,
             namespace_flag: None,
             holders: Default::default(),
-            limited_to_named_nodes: self.limited_to_named_nodes,
-            from_files: self.from_files,
-            collected: self.collected,
             skyhooks_partial,
-            kept_logs: self.kept_logs,
-            only_namespace: self.only_namespace,
-            notes: self.notes,
             versions: Default::default(),
             indexes: Default::default(),
         }
@@ -334,7 +303,7 @@ impl Cluster {
 
     fn event_index(&self) -> &EventIndex {
         self.indexes.events.get_or_init(|| {
-            let skyhooks = self.skyhooks.items().iter().chain(self.legacy.items());
+            let skyhooks = self.skyhooks.iter().chain(&self.legacy);
             let namespaces = self.operator().namespaces();
             let is_of_operator = |name: &str| namespaces.is_empty() || namespaces.contains(name);
             EventIndex::of(self.events.items(), skyhooks.map(Skyhook::name), is_of_operator)
@@ -383,9 +352,10 @@ impl Cluster {
     /// only named nodes were read. Custom resources under deletion are skipped: a deletion uninstalls
     /// packages regardless of `apply`.
     pub fn absent_packages(&self) -> impl Iterator<Item = (&Skyhook, &str, &History)> {
-        self.skyhooks.items().iter().flat_map(|skyhook| {
-            let absent = self.absent_packages_of(skyhook).iter();
-            absent.map(move |(name, history)| (skyhook, name.as_str(), history))
+        self.skyhooks.iter().flat_map(|skyhook| {
+            self.absent_packages_of(skyhook)
+                .iter()
+                .map(move |(name, history)| (skyhook, name.as_str(), history))
         })
     }
 
@@ -407,7 +377,7 @@ impl Cluster {
             return found;
         }
         let package_runs = OnceLock::new();
-        for skyhook in self.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        for skyhook in self.skyhooks.iter().filter(|s| !s.deleting()) {
             for (name, package) in skyhook.packages() {
                 let asked = skyhook.uninstall_asked_by(package) == Some(AskedBy::Apply);
                 if asked && self.is_on_no_node(skyhook, name) {
@@ -461,8 +431,7 @@ impl Selections {
     /// Positions of the nodes with keys of a custom resource with this name, of either API.
     pub fn tracked(&self, skyhook: &str, nodes: &[Node]) -> Arc<[usize]> {
         let mut known = self.known(nodes);
-        let tracked = known.tracked.get_or_insert_with(|| by_name(nodes));
-        tracked.get(skyhook).map(Arc::clone).unwrap_or_default()
+        known.tracked.get_or_insert_with(|| by_name(nodes)).get(skyhook).map(Arc::clone).unwrap_or_default()
     }
 
     /// Positions of the nodes that the selector matches.
@@ -499,8 +468,7 @@ fn by_value(key: &str, nodes: &[Node]) -> HashMap<String, Vec<usize>> {
 fn by_name(nodes: &[Node]) -> HashMap<String, Arc<[usize]>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, node) in nodes.iter().enumerate() {
-        let keys = ApiFlavor::ALL.map(|flavor| node.keys(flavor).skyhooks.keys());
-        for name in keys.into_iter().flatten() {
+        for name in ApiFlavor::ALL.map(|flavor| node.keys(flavor).skyhooks.keys()).into_iter().flatten() {
             let places = places.entry(name).or_default();
             if places.last() != Some(&at) {
                 places.push(at);

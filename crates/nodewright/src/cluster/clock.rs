@@ -114,10 +114,15 @@ const PATIENCE: i64 = 600;
 const WRONG_CLOCK: i64 = 3600;
 
 impl Cluster {
+    /// Number of seconds from a time until the cluster was read; negative for a time in the future.
+    pub fn seconds_from(&self, at: Timestamp) -> i64 {
+        self.taken_at.as_second() - at.as_second()
+    }
+
     /// Number of seconds since a time; 0 for a time in the near future, because clocks differ. `None` if the
     /// time is unknown, or so far in the future that the clock was wrong.
     pub fn seconds_since(&self, at: Option<Timestamp>) -> Option<i64> {
-        let seconds = self.taken_at.as_second() - at?.as_second();
+        let seconds = self.seconds_from(at?);
         (seconds >= -WRONG_CLOCK).then_some(seconds.max(0))
     }
 

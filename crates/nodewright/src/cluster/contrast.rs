@@ -118,8 +118,7 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
         }
         let gpus = ("nvidia.com/gpu", node.gpus().to_string().into());
         let system = node.body().map(|body| body.system.attributes()).into_iter().flatten();
-        let system = system.map(|(key, value)| (key, value.into()));
-        for value in system.chain([gpus]) {
+        for value in system.map(|(key, value)| (key, value.into())).chain([gpus]) {
             values.entry(value).or_default().add(fails);
         }
     }

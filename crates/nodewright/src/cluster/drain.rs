@@ -13,6 +13,7 @@ use super::{Certainty, Cluster, Node, NodeRecord, Pod, Source};
 use crate::api::{
     LabelSelector, Meta, Skyhook, State, Status, UnknownFields, WithoutManagers, objects_with_metadata,
 };
+use crate::text::{Joined, list, plural};
 
 /// Pods that drains evict, and the reasons why the API server refuses evictions.
 #[derive(Clone, Copy)]
@@ -73,7 +74,7 @@ impl<'a> Evictions<'a> {
 
     fn by_node(self, which: impl Fn(&Pod) -> bool) -> HashMap<&'a str, Vec<&'a Pod>> {
         let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-        for pod in self.0.workloads.items().iter().filter(|p| which(p)) {
+        for pod in self.0.workloads.iter().filter(|p| which(p)) {
             by_node.entry(&pod.spec.node_name).or_default().push(pod);
         }
         by_node
@@ -102,6 +103,8 @@ const EVICTED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 pub struct Obstacles<'a> {
     /// Refusals that the operator recorded and that may still apply.
     pub noted: Vec<Refusal>,
+    /// Pods that the operator will not evict, because no controller would recreate them.
+    pub unmanaged: Vec<&'a Pod>,
     /// Budgets that refuse evictions, by path, each with the pods whose eviction it refuses.
     pub budgets: BTreeMap<String, (&'a DisruptionBudget, Vec<&'a Pod>)>,
     /// Pods that several budgets select, each with these budgets.
@@ -120,15 +123,21 @@ pub struct Obstacles<'a> {
 pub struct ObstacleReader<'a> {
     cluster: &'a Cluster,
     pods: HashMap<&'a str, Vec<&'a Pod>>,
+    budgets_by_namespace: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
     /// Whether budgets and workload pods were read, and package runs are known.
     whole: bool,
 }
 
 impl<'a> ObstacleReader<'a> {
     pub fn new(cluster: &'a Cluster) -> ObstacleReader<'a> {
+        let mut budgets_by_namespace: HashMap<&str, Vec<&DisruptionBudget>> = HashMap::new();
+        for budget in &cluster.disruption_budgets {
+            budgets_by_namespace.entry(budget.namespace()).or_default().push(budget);
+        }
         ObstacleReader {
             cluster,
             pods: cluster.evictions().pods_by_node(),
+            budgets_by_namespace,
             whole: cluster.workloads.ok().is_some()
                 && cluster.disruption_budgets.ok().is_some()
                 && cluster.certainty_of_no_package_run() != Certainty::Unknown,
@@ -144,7 +153,8 @@ impl<'a> ObstacleReader<'a> {
             }),
             ..Obstacles::default()
         };
-        let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
+        let config = &drain.skyhook.spec.drain_config;
+        let evicts = config.disable_eviction != Some(true);
         let draining = on.is_some_and(|on| on.cordon || on.drain_start.is_some());
         let began = on.and_then(|on| on.draining_since());
         let pods = self.pods.get(drain.node.name.as_str());
@@ -158,7 +168,13 @@ impl<'a> ObstacleReader<'a> {
                 }
                 continue;
             }
-            match cluster.evictions().block(pod).filter(|_| self.whole && evicts) {
+            if config.force == Some(false) && pod.metadata.controller().is_none() {
+                obstacles.unmanaged.push(pod);
+                continue;
+            }
+            let budgets = self.budgets_by_namespace.get(pod.namespace());
+            let budgets = budgets.into_iter().flatten().copied().filter(|_| self.whole && evicts);
+            match block(pod, budgets) {
                 Some(EvictionBlock::Budget(budget)) => {
                     obstacles.budgets.entry(budget.path()).or_insert((budget, Vec::new())).1.push(pod);
                 }
@@ -191,7 +207,83 @@ impl<'a> ObstacleReader<'a> {
 }
 
 impl Obstacles<'_> {
+    /// The cause of the blocked drain. The second text is for several nodes: it names no pod.
+    pub fn cause(&self) -> (String, Option<String>) {
+        let Obstacles { noted, unmanaged, budgets, overlaps, overdue, unexplained, webhooks, quoted } = self;
+        if let Some((pod, selecting)) = overlaps.first() {
+            let paths: Vec<String> = selecting.iter().map(|budget| budget.path()).collect();
+            let paths = list(&paths);
+            let both = |what: &str| {
+                format!(
+                    "{what} selected by {} PodDisruptionBudgets ({paths}), and the eviction API supports only one",
+                    selecting.len()
+                )
+            };
+            let more = match overlaps.len() {
+                1 => String::new(),
+                n => format!(" (one of {})", plural(n, "such pod")),
+            };
+            let this = both(&format!("pod {}{more} is", pod.path()));
+            return (this, Some(both("a pod is")));
+        }
+        let mut held = budgets.iter();
+        if let (Some((path, (budget, pods))), more) = (held.next(), held.next()) {
+            let cause = if more.is_some() {
+                format!("{} PodDisruptionBudgets allow no evictions", budgets.len())
+            } else {
+                format!("PodDisruptionBudget {path} allows no evictions{}", unhealthy(budget, pods))
+            };
+            return (cause, None);
+        }
+        if let Some(first) = overdue.first() {
+            let does_not = |pods: &str, verb: &str| format!("{pods} evicted but {verb} not terminate");
+            let this = match overdue.len() {
+                1 => does_not(&format!("pod {} was", first.path()), "does"),
+                n => does_not(&format!("{} were", plural(n, "pod")), "do"),
+            };
+            return (this, Some(does_not("pods were", "do")));
+        }
+        if let (Some(first), []) = (unexplained.first(), noted.as_slice()) {
+            let not_evicted = |pods: &str| {
+                format!(
+                    "{pods} not evicted, although no PodDisruptionBudget protects it{}",
+                    webhook_clause(webhooks)
+                )
+            };
+            let more = match unexplained.len() {
+                1 => String::new(),
+                n => format!(" (one of {})", plural(n, "such pod")),
+            };
+            let this = format!("pod {}{more} is", first.path());
+            let this = match quoted {
+                Some(text) => format!("{this} not evicted: {text}"),
+                None => not_evicted(&this),
+            };
+            return (this, Some(not_evicted("a pod is")));
+        }
+        if let (Some(first), []) = (unmanaged.first(), noted.as_slice()) {
+            let more = match unmanaged.len() {
+                1 => String::new(),
+                n => format!(" (one of {})", plural(n, "such pod")),
+            };
+            let this = refusal(&format!("pod {}{more}", first.path()), UNMANAGED);
+            return (this, Some(refusal("a pod", UNMANAGED)));
+        }
+        let first = noted.iter().find(|refusal| !refusal.name.is_empty());
+        let on_any_node = first.map(|first| refusal("a pod", &first.reason));
+        (refused(noted), on_any_node)
+    }
+
     pub fn is_empty(&self) -> bool {
+        self.unmanaged.is_empty() && self.are_none_but_unmanaged()
+    }
+
+    /// Whether pods without a controller are the only obstacle.
+    pub fn are_unmanaged(&self) -> bool {
+        !self.unmanaged.is_empty() && self.are_none_but_unmanaged()
+    }
+
+    fn are_none_but_unmanaged(&self) -> bool {
         self.noted.is_empty()
             && self.budgets.is_empty()
             && self.overlaps.is_empty()
@@ -204,6 +296,46 @@ impl Obstacles<'_> {
     pub fn are_pods(&self) -> bool {
         let mut held = self.budgets.values().flat_map(|(_, pods)| pods);
         !self.overdue.is_empty() || !self.unexplained.is_empty() || held.any(|pod| !pod.ready())
+    }
+}
+
+/// A clause about the webhooks that may refuse evictions; empty without webhooks.
+fn webhook_clause(webhooks: &[EvictionWebhook<'_>]) -> String {
+    let names: Vec<String> = webhooks.iter().map(|(_, w)| w.name.clone()).collect();
+    match names.len() {
+        0 => String::new(),
+        1 => format!("; admission webhook {} can refuse evictions", names[0]),
+        _ => format!("; admission webhooks {} can refuse evictions", list(&names)),
+    }
+}
+
+/// A clause about a budget that also protects pods that are not ready; empty if all are ready.
+fn unhealthy(budget: &DisruptionBudget, pods: &[&Pod]) -> String {
+    if pods.iter().all(|pod| pod.ready()) {
+        return String::new();
+    }
+    let healthy = budget.status.current_healthy.unwrap_or(0);
+    let needed = budget.status.desired_healthy.unwrap_or(0);
+    format!(" and also protects pods that are not ready ({healthy} healthy, {needed} required)")
+}
+
+/// Describes the refusals that the operator recorded.
+fn refused(noted: &[Refusal]) -> String {
+    let Some(first) = noted.iter().find(|refusal| !refusal.name.is_empty()) else {
+        return "the operator reports that the drain is blocked".to_owned();
+    };
+    let what = refusal(&format!("pod {}", first.pod()), &first.reason);
+    match noted.len() {
+        1 => what,
+        n => format!("{what} (one of {} that cannot be evicted)", plural(n, "pod")),
+    }
+}
+
+fn refusal(pod: &str, reason: &str) -> String {
+    match reason {
+        UNMANAGED => format!("{pod} has no controller that would recreate it"),
+        "EmptyDirData" => format!("{pod} keeps data in an emptyDir volume"),
+        reason => format!("{pod} is not evicted ({reason})"),
     }
 }
 
@@ -235,25 +367,14 @@ impl Webhook {
 }
 
 impl<'a> Evictions<'a> {
-    /// The reason why the known budgets do not allow the eviction of a pod now (`EvictionREST`).
+    /// The reason why the known budgets do not allow the eviction of a pod now.
     pub fn block(self, pod: &Pod) -> Option<EvictionBlock<'a>> {
-        // The API server ignores budgets for pods that are pending, have ended, or are being deleted.
-        if pod.status.phase == "Pending" || pod.ended() || pod.metadata.deleting() {
-            return None;
-        }
-        let budgets = self.0.disruption_budgets.items().iter();
-        let selecting: Vec<_> = budgets.filter(|budget| budget.selects(pod)).collect();
-        match selecting.as_slice() {
-            [] => None,
-            [budget] => budget.holds(pod).then_some(EvictionBlock::Budget(budget)),
-            _ => Some(EvictionBlock::Overlap(selecting)),
-        }
+        block(pod, self.0.disruption_budgets.iter())
     }
 
     /// The newest eviction failure event of an existing pod.
     pub fn event(self, pod: &Pod) -> Option<&'a Event> {
-        let events = self.0.events.items().iter();
-        let about = events.filter(|event| {
+        let about = self.0.events.iter().filter(|event| {
             let text = event.message.to_lowercase();
             let of_pod = event.kind == "Pod" && event.name == pod.name();
             (of_pod || text.contains(pod.name())) && text.contains("evict")
@@ -263,15 +384,32 @@ impl<'a> Evictions<'a> {
 
     /// Admission webhooks that match evictions. Each of them may refuse one.
     fn webhooks(self) -> impl Iterator<Item = EvictionWebhook<'a>> {
-        let all = self.0.admission.webhooks.items().iter();
-        let each = all.flat_map(|c| c.webhooks.iter().map(move |webhook| (c, webhook)));
+        let each =
+            self.0.admission.webhooks.iter().flat_map(|c| c.webhooks.iter().map(move |webhook| (c, webhook)));
         each.filter(|(_, webhook)| webhook.sees_evictions())
+    }
+}
+
+/// The reason why these budgets do not allow the eviction of a pod now (`EvictionREST`).
+fn block<'a>(pod: &Pod, budgets: impl Iterator<Item = &'a DisruptionBudget>) -> Option<EvictionBlock<'a>> {
+    // The API server ignores budgets for pods that are pending, have ended, or are being deleted.
+    if pod.status.phase == "Pending" || pod.ended() || pod.metadata.deleting() {
+        return None;
+    }
+    let selecting: Vec<_> = budgets.filter(|budget| budget.selects(pod)).collect();
+    match selecting.as_slice() {
+        [] => None,
+        [budget] => budget.holds(pod).then_some(EvictionBlock::Budget(budget)),
+        _ => Some(EvictionBlock::Overlap(selecting)),
     }
 }
 
 /// Number of seconds within which the newer operator retries a refused eviction (30) and records the result
 /// (15).
 const RETRY: i64 = 30 + 15;
+
+/// The reason of a refusal of a pod that no controller would recreate.
+const UNMANAGED: &str = "UnmanagedPod";
 
 /// A refused eviction from the annotation `drainBlocked_NAME`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -299,7 +437,7 @@ impl fmt::Display for Refusal {
         }
         let parts = [self.reason.as_str(), self.detail.as_str()];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
-        f.write_str(&parts.collect::<Vec<_>>().join(": "))
+        f.write_str(&parts.joined(": "))
     }
 }
 
@@ -344,7 +482,7 @@ impl<'a> Evictions<'a> {
                 && p.name() == refusal.name
                 && p.metadata.namespace.as_deref() == Some(&refusal.namespace)
         };
-        let Some(pod) = self.0.workloads.items().iter().find(named) else {
+        let Some(pod) = self.0.workloads.iter().find(named) else {
             return Some(false);
         };
         if pod.ended() || pod.metadata.deleting() {
@@ -357,16 +495,15 @@ impl<'a> Evictions<'a> {
                 self.0.disruption_budgets.ok()?;
                 Some(self.block(pod).is_some())
             }
-            "UnmanagedPod" => Some(drain.force != Some(true)),
-            "EmptyDirData" => Some(drain.delete_empty_dir_data != Some(true)),
+            UNMANAGED => Some(drain.force == Some(false)),
+            "EmptyDirData" => Some(drain.delete_empty_dir_data == Some(false)),
             _ => Some(true),
         }
     }
 
     /// Whether the drain began so recently that the operator has not retried a refused eviction yet.
     pub fn refusal_is_young(self, on: &NodeRecord) -> bool {
-        let age = |at: Timestamp| self.0.taken_at.as_second() - at.as_second();
-        on.draining_since().is_some_and(|at| age(at) < RETRY)
+        on.draining_since().is_some_and(|at| self.0.seconds_from(at) < RETRY)
     }
 }
 

@@ -202,10 +202,11 @@ impl Cluster {
         if skyhook.mirrored_from().is_some() {
             return false;
         }
-        let own = self
+        let first = self
             .events_about(&skyhook.kind, skyhook.name())
-            .filter(|e| skyhook.metadata.uid.as_deref() == Some(&e.uid));
-        let first = own.filter_map(|e| e.first).min();
+            .filter(|e| skyhook.metadata.uid.as_deref() == Some(&e.uid))
+            .filter_map(|e| e.first)
+            .min();
         first.is_some_and(|first| (first.as_second() - born.as_second()) <= FIRST_EVENT_WITHIN)
     }
 
@@ -300,7 +301,7 @@ pub const PROMPT: i64 = 60;
 impl<'a> Changes<'a> {
     pub fn new(cluster: &'a Cluster) -> Changes<'a> {
         // A change of an earlier custom resource may release a later one.
-        let specs = cluster.skyhooks.items().iter().flat_map(|skyhook| spec_writes(&skyhook.metadata));
+        let specs = cluster.skyhooks.iter().flat_map(|skyhook| spec_writes(&skyhook.metadata));
         let mut changes = Changes {
             cluster,
             of_all: latest(cluster, specs.chain(cluster.operator().started())),
@@ -309,17 +310,17 @@ impl<'a> Changes<'a> {
             workloads: HashMap::new(),
         };
         let prefix = cluster.flavor().key("");
-        for condition in cluster.nodes.items().iter().flat_map(Node::conditions) {
+        for condition in cluster.nodes.iter().flat_map(Node::conditions) {
             let own = condition.kind.strip_prefix(&prefix).and_then(|kind| kind.split_once('/'));
             if let (Some((name, _)), Some(at)) = (own, condition.last_transition_time) {
                 let newest = changes.on_nodes.entry(name).or_insert(at);
                 *newest = at.max(*newest);
             }
         }
-        let blocking = cluster.skyhooks.items().iter().filter(|skyhook| skyhook.blocks_all_nodes());
+        let blocking = cluster.skyhooks.iter().filter(|skyhook| skyhook.blocks_all_nodes());
         changes.of_blocking =
             blocking.filter_map(|skyhook| changes.on_nodes.get(skyhook.name())).copied().max();
-        for pod in cluster.workloads.items() {
+        for pod in &cluster.workloads {
             let times = [pod.metadata.creation_timestamp, pod.metadata.deletion_timestamp];
             if let Some(at) = latest(cluster, times.into_iter().flatten()) {
                 let newest = changes.workloads.entry(&pod.spec.node_name).or_insert(at);
@@ -368,8 +369,10 @@ impl<'a> Changes<'a> {
             });
             let pods = run.pods.iter().flat_map(|pod| {
                 let containers = pod.status.init_container_statuses.iter();
-                let ended = containers.filter_map(|c| c.state.terminated.as_ref()?.finished_at);
-                ended.chain(pod.metadata.creation_timestamp).chain(pod.metadata.deletion_timestamp)
+                containers
+                    .filter_map(|c| c.state.terminated.as_ref()?.finished_at)
+                    .chain(pod.metadata.creation_timestamp)
+                    .chain(pod.metadata.deletion_timestamp)
             });
             job.chain(pods).chain(run.created()).collect::<Vec<_>>()
         });

@@ -201,8 +201,9 @@ impl Skyhook {
     /// Key and value of the annotation with the reason, such as `pause-reason`.
     pub fn annotated_reason(&self, suffix: &str) -> Option<(&str, &str)> {
         let end = format!("{suffix}-reason");
-        let annotations = self.metadata.annotations.iter();
-        annotations
+        self.metadata
+            .annotations
+            .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .find(|(key, value)| key.ends_with(&end) && !value.is_empty())
     }

@@ -13,6 +13,7 @@ use super::operator::OperatorView;
 use super::restrictions::{LimitRange, RbacObject, ResourceQuota};
 use super::{Deployment, Read};
 use crate::api::{ApiFlavor, Condition, Meta, UnknownFields, Version, objects_with_metadata};
+use crate::text::{Joined, distinct};
 
 /// The server, and the operator's CRDs, Leases, namespaces and roles.
 #[derive(Debug, Clone, Default)]
@@ -128,8 +129,10 @@ impl super::Cluster {
     /// The CRD of the custom resources of the active API, if it was read and is being deleted.
     pub fn deleted_definition(&self) -> Option<&Definition> {
         let [name, _] = Definition::names(self.flavor());
-        let mut all = self.installation.definitions.items().iter();
-        all.find(|found| found.metadata.name == name && found.metadata.deleting())
+        self.installation
+            .definitions
+            .iter()
+            .find(|found| found.metadata.name == name && found.metadata.deleting())
     }
 }
 
@@ -173,19 +176,19 @@ impl Lease {
     }
 
     /// Whether a pod of the Deployment holds the Lease and renewed it recently.
-    pub fn is_held_by(&self, deployment: &super::Deployment, now: Timestamp) -> bool {
+    pub fn is_held_by(&self, deployment: &Deployment, now: Timestamp) -> bool {
         let namespace = self.metadata.namespace.as_deref();
         let lives = self.age(now).is_some_and(|age| age <= self.patience());
         namespace == Some(deployment.namespace()) && lives && self.holds(deployment)
     }
 
-    fn holds(&self, deployment: &super::Deployment) -> bool {
+    fn holds(&self, deployment: &Deployment) -> bool {
         self.holder().starts_with(&format!("{}-", deployment.name()))
     }
 
     /// Whether the Lease is the operator's: its name ends with the operator's domain, or a pod of the
     /// operator's Deployment holds it.
-    pub fn is_operators(&self, deployments: &[&super::Deployment]) -> bool {
+    pub fn is_operators(&self, deployments: &[&Deployment]) -> bool {
         self.name().ends_with(".nvidia.com") || deployments.iter().any(|d| self.holds(d))
     }
 
@@ -245,9 +248,7 @@ pub fn other_versions<'a>(
     let waits = |d: &Deployment| d.ready_replicas() > 0 && !leads(d, leases, now);
     let any_leads = wanted.iter().any(|d| leads(d, leases, now));
     let candidates = wanted.iter().filter(|d| !(any_leads && waits(d)));
-    let mut versions: Vec<Version> = candidates.filter_map(|d| d.operator_version()).collect();
-    versions.sort();
-    versions.dedup();
+    let versions = distinct(candidates.filter_map(|d| d.operator_version()));
     if versions.len() > 1 { versions } else { Vec::new() }
 }
 
@@ -274,7 +275,7 @@ pub fn undecided(operators: &[&Deployment]) -> bool {
 impl<'a> OperatorView<'a> {
     /// The Deployments that act on the custom resources; see [`acting`].
     pub fn acting(self) -> Vec<&'a Deployment> {
-        acting(self.0.operators.items().iter(), self.0.installation.leases.items(), self.0.taken_at)
+        acting(self.0.operators.iter(), self.0.installation.leases.items(), self.0.taken_at)
     }
 
     /// The operator's Deployment: the acting one, or else the only one. `None` if several act, or if none
@@ -289,7 +290,7 @@ impl<'a> OperatorView<'a> {
 
     /// The operator's Deployments with ready replicas, one for each namespace: each is an installation.
     pub fn installations(self) -> Vec<&'a Deployment> {
-        let all: Vec<&Deployment> = self.0.operators.items().iter().collect();
+        let all: Vec<&Deployment> = self.0.operators.iter().collect();
         let mut ready = ready(&all);
         ready.sort_by_key(|operator| operator.namespace());
         // Deployments in one namespace elect a single leader.
@@ -313,11 +314,14 @@ impl<'a> OperatorView<'a> {
         if !acting.is_empty() {
             return acting.into_iter().map(Deployment::namespace).collect();
         }
-        let webhooks = self.0.admission.webhooks.items().iter();
-        let services = webhooks
+        self.0
+            .admission
+            .webhooks
+            .iter()
             .filter(|configuration| configuration.is_operators())
-            .flat_map(|configuration| configuration.services());
-        services.map(|service| service.namespace.as_str()).collect()
+            .flat_map(|configuration| configuration.services())
+            .map(|service| service.namespace.as_str())
+            .collect()
     }
 
     /// The reason why the operator version is unknown; `None` if it is known.
@@ -339,8 +343,8 @@ impl<'a> OperatorView<'a> {
                 let mut named: Vec<(&str, String)> =
                     several.iter().map(|d| (d.namespace(), d.installed())).collect();
                 named.sort();
-                let named: Vec<String> = named.into_iter().map(|(_, named)| named).collect();
-                format!("{} operators are active: {}", several.len(), named.join(", "))
+                let named = named.into_iter().map(|(_, named)| named).joined(", ");
+                format!("{} operators are active: {}", several.len(), named)
             }
         })
     }

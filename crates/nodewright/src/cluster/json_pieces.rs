@@ -135,8 +135,7 @@ impl<R: Read> Pieces<R> {
 /// The syntax error of a text that begins at this position of the document.
 pub fn syntax(before: &[u8], text: &[u8], start: TextPosition) -> String {
     let text = [before, text].concat();
-    let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
-    match values.find_map(Result::err) {
+    match serde_json::Deserializer::from_slice(&text).into_iter::<Value>().find_map(Result::err) {
         Some(error) => placed(&error, before, start),
         None => "it is not JSON".to_owned(),
     }

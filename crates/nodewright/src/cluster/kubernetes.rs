@@ -208,8 +208,9 @@ impl ConfigMap {
     /// The API whose operator created the ConfigMap, and the name of the custom resource.
     pub fn owner(&self) -> Option<(ApiFlavor, &str)> {
         ApiFlavor::ALL.into_iter().find_map(|flavor| {
-            let mut keys = [package_label(flavor), node_label(flavor)].into_iter();
-            let name = keys.find_map(|key| self.metadata.labels.get(&key))?;
+            let name = [package_label(flavor), node_label(flavor)]
+                .into_iter()
+                .find_map(|key| self.metadata.labels.get(&key))?;
             Some((flavor, name.as_str()))
         })
     }

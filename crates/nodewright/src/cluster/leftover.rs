@@ -62,7 +62,7 @@ impl<'a> LeftoverFinder<'a> {
             _ => GONE,
         };
         let mut found = Vec::new();
-        for node in self.0.nodes.items() {
+        for node in &self.0.nodes {
             for flavor in ApiFlavor::ALL {
                 for (owner, on) in &node.keys(flavor).skyhooks {
                     let reason = if flavor == self.0.flavor() {
@@ -86,14 +86,13 @@ impl<'a> LeftoverFinder<'a> {
             let uid = pod.metadata.controller_uid();
             uid.is_some_and(|uid| uids.contains(uid))
         };
-        let pods = self.0.pods.items().iter().filter(|p| !of_job(p));
+        let pods = self.0.pods.iter().filter(|p| !of_job(p));
         found.extend(self.unowned(jobs, gone, |j| &j.metadata, LeftoverObject::Job));
         found.extend(self.unowned(pods, gone, |p| &p.metadata, LeftoverObject::Pod));
         let config_maps = self.0.config_maps.items();
         let place = |meta: &Meta| (meta.namespace.clone(), meta.name.clone());
         let listed: HashSet<_> = config_maps.iter().map(|m| place(&m.metadata)).collect();
-        let metadata = self.0.node_metadata.items().iter();
-        let others = metadata.filter(|map| !listed.contains(&place(&map.metadata)));
+        let others = self.0.node_metadata.iter().filter(|map| !listed.contains(&place(&map.metadata)));
         for map in config_maps.iter().chain(others) {
             if let Some((flavor, owner)) = map.owner()
                 && self.is_gone(owner, flavor)
@@ -124,7 +123,7 @@ impl<'a> LeftoverFinder<'a> {
     /// Orphaned cordons of custom resources that exist.
     pub fn cordons_of_deselected_nodes(self) -> impl Iterator<Item = Leftover<'a>> {
         let of_node = move |node| self.orphaned_cordons(node).map(move |(owner, on)| (owner, node, on));
-        let all = self.0.nodes.items().iter().flat_map(of_node);
+        let all = self.0.nodes.iter().flat_map(of_node);
         all.filter(move |(owner, ..)| self.0.skyhook(owner).is_some()).map(move |(owner, node, on)| {
             Leftover {
                 owner,
@@ -144,10 +143,10 @@ impl<'a> LeftoverFinder<'a> {
         if self.0.skyhooks_absence() == Certainty::Unknown {
             return closed;
         }
-        let waiting = self.0.skyhooks.items().iter().filter(|s| s.spec.runtime_required);
+        let waiting = self.0.skyhooks.iter().filter(|s| s.spec.runtime_required);
         let waited_for: HashSet<&str> =
             waiting.flat_map(|s| self.0.selected(s)).map(|node| node.name.as_str()).collect();
-        for node in self.0.nodes.items() {
+        for node in &self.0.nodes {
             if waited_for.contains(node.name.as_str()) {
                 continue;
             }
@@ -259,15 +258,16 @@ impl<'a> LeftoverFinder<'a> {
         });
         let ours = ApiFlavor::ALL.map(Definition::names).concat();
         let unused = self.0.skyhooks.items().is_empty() && self.0.legacy.items().is_empty();
-        let definitions = installation.definitions.items().iter();
-        let definitions = definitions
+        let definitions = installation
+            .definitions
+            .iter()
             .filter(|definition| unused && ours.contains(&definition.metadata.name))
             .map(|definition| Remnant {
                 kind: "CustomResourceDefinition",
                 resource: DEFINITIONS,
                 name: &definition.metadata.name,
             });
-        let roles = installation.roles.items().iter().filter(|role| role.is_operators()).map(of_role);
+        let roles = installation.roles.iter().filter(|role| role.is_operators()).map(of_role);
         webhooks.chain(definitions).chain(roles).collect()
     }
 }
@@ -284,12 +284,11 @@ impl<'a> OperatorView<'a> {
     }
 
     fn webhooks(self) -> impl Iterator<Item = &'a WebhookConfiguration> {
-        self.0.admission.webhooks.items().iter().filter(|configuration| configuration.is_operators())
+        self.0.admission.webhooks.iter().filter(|configuration| configuration.is_operators())
     }
 
     fn lacks_service(self, configuration: &WebhookConfiguration) -> bool {
-        let mut webhooks = configuration.webhooks.iter();
-        webhooks.any(|webhook| {
+        configuration.webhooks.iter().any(|webhook| {
             let dead = self.0.webhooks().dead_backend(configuration, webhook);
             dead.is_some_and(|(lack, _)| lack == Lack::Service)
         })

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::api::{Object, UnknownField};
+use crate::api::{Object, UnknownField, meta};
 
 /// The fields that identify an object, and must be decoded.
 const IDENTITY: [&str; 6] =
@@ -73,16 +73,17 @@ fn normalize(value: &mut Value) {
         Value::Object(members) => {
             members.retain(|_, value| !value.is_null());
             // Users' texts: a time in an annotation must be compared as it is.
-            let fields =
-                members.iter_mut().filter(|(name, _)| !matches!(name.as_str(), "annotations" | "data"));
-            fields.for_each(|(_, value)| normalize(value));
+            members
+                .iter_mut()
+                .filter(|(name, _)| !matches!(name.as_str(), "annotations" | "data"))
+                .for_each(|(_, value)| normalize(value));
         }
         Value::Array(items) => {
             items.retain(|item| !item.is_null());
             items.iter_mut().for_each(normalize);
         }
         Value::String(text) => {
-            if let Some(time) = crate::api::meta::repaired(text) {
+            if let Some(time) = meta::repaired(text) {
                 *text = time.to_string();
             }
         }

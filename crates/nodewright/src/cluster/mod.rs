@@ -33,6 +33,7 @@ pub mod source;
 pub mod taints;
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use jiff::Timestamp;
 
@@ -67,21 +68,13 @@ pub use source::Source;
 pub use source::{Certainty, Read, Unread};
 use taints::RuntimeRequired;
 
-/// An immutable snapshot of everything that was read.
-#[derive(Debug, Clone)]
-pub struct Cluster {
+/// The sources of a cluster that do not depend on the active API, as read from a server or from files.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
     /// Reference time for ages: the time of the read, or the closest known time for files.
     pub taken_at: Timestamp,
     pub clock: Clock,
-    pub active_api: ActiveApi,
-    /// The custom resources of the active API.
-    pub skyhooks: Read<Vec<Skyhook>>,
-    /// Custom resources of the other API, if both APIs are served.
-    pub legacy: Read<Vec<Skyhook>>,
-    pub policies: Read<Vec<DeploymentPolicy>>,
-    /// Deployment policies of the other API, if both APIs are served.
-    pub legacy_policies: Read<Vec<DeploymentPolicy>>,
-    /// Sorted by name.
+    /// Sorted by name in a [`Cluster`].
     pub nodes: Read<Vec<Node>>,
     pub pods: Read<Vec<Pod>>,
     pub workloads: Read<Vec<Pod>>,
@@ -92,17 +85,11 @@ pub struct Cluster {
     pub node_metadata: Read<Vec<ConfigMap>>,
     pub events: Read<Vec<Event>>,
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
-    /// The Deployments that run the operator; normally one.
-    pub operators: Read<Vec<Deployment>>,
-    /// Pods with the manager label in the namespaces of these Deployments; see [`OperatorView::pods_of`].
+    /// Pods with the manager label, of any operator; see [`OperatorView::pods_of`].
     pub operator_pods: Read<Vec<Pod>>,
     pub admission: Admission,
     /// Other objects of the installation; from a server only the objects that identify the operator.
     pub installation: Installation,
-    /// The operator's namespace from `--namespace`.
-    pub namespace_flag: Option<String>,
-    /// Runs of this program on this machine that hold a custom resource.
-    pub holders: hold::HolderLiveness,
     /// Whether only the nodes that a command names were read. Of a single named node, also only its pods were
     /// read; Jobs, and pods for several nodes, are complete.
     pub limited_to_named_nodes: bool,
@@ -111,18 +98,52 @@ pub struct Cluster {
     /// Whether the files are a capture with an index of its sources: an object missing from a capture did not
     /// exist.
     pub collected: bool,
-    /// Whether the files contain some custom resources, but no list of all of them: others may exist.
-    pub skyhooks_partial: bool,
     /// The logs in the capture.
     pub kept_logs: Option<KeptLogs>,
     /// The only namespaces with pods in the files: pods of other namespaces were omitted.
     pub only_namespace: Option<String>,
     /// Skipped parts of the files, and assumptions about missing objects.
     pub notes: Vec<String>,
+}
+
+/// An immutable snapshot of everything that was read.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    pub sources: Sources,
+    pub active_api: ActiveApi,
+    /// The custom resources of the active API.
+    pub skyhooks: Read<Vec<Skyhook>>,
+    /// Custom resources of the other API, if both APIs are served.
+    pub legacy: Read<Vec<Skyhook>>,
+    pub policies: Read<Vec<DeploymentPolicy>>,
+    /// Deployment policies of the other API, if both APIs are served.
+    pub legacy_policies: Read<Vec<DeploymentPolicy>>,
+    /// The Deployments that run the operator; normally one.
+    pub operators: Read<Vec<Deployment>>,
+    /// The operator's namespace from `--namespace`.
+    pub namespace_flag: Option<String>,
+    /// Runs of this program on this machine that hold a custom resource.
+    pub holders: hold::HolderLiveness,
+    /// Whether the files contain some custom resources, but no list of all of them: others may exist.
+    pub skyhooks_partial: bool,
     /// Resource versions from which watches continue.
     pub versions: ResourceVersions,
     /// Indexes over the lists above; see [`Cluster::reset_indexes`].
     indexes: Indexes,
+}
+
+impl Deref for Cluster {
+    type Target = Sources;
+
+    fn deref(&self) -> &Sources {
+        &self.sources
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Sources {
+        &mut self.sources
+    }
 }
 
 impl Cluster {
@@ -305,7 +326,7 @@ impl Cluster {
             Source::OperatorPods => found.look("Pod", &self.operator_pods),
             Source::Webhooks => {
                 let Admission { webhooks, services, endpoints } = &self.admission;
-                for configuration in webhooks.items() {
+                for configuration in webhooks {
                     found.note(&configuration.kind, configuration);
                 }
                 found.look("Service", services);
@@ -314,7 +335,7 @@ impl Cluster {
             Source::Restrictions => {
                 found.look("LimitRange", &self.installation.limit_ranges);
                 found.look("ResourceQuota", &self.installation.quotas);
-                for object in self.installation.roles.items() {
+                for object in &self.installation.roles {
                     found.note(&object.kind, object);
                 }
             }
@@ -362,7 +383,7 @@ struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     fn look<T: Object>(&mut self, kind: &'a str, read: &'a Read<Vec<T>>) {
-        read.items().iter().for_each(|object| self.note(kind, object));
+        read.iter().for_each(|object| self.note(kind, object));
     }
 
     fn note(&mut self, kind: &'a str, object: &'a impl Object) {

@@ -172,8 +172,8 @@ impl NodeObject {
     /// The newest time in the node: of its creation, its deletion, or a condition.
     pub fn newest(&self) -> Option<Timestamp> {
         let metadata = [self.metadata.creation_timestamp, self.metadata.deletion_timestamp];
-        let conditions = self.status.conditions.iter();
-        let conditions = conditions.flat_map(|c| [c.last_transition_time, c.last_heartbeat_time]);
+        let conditions =
+            self.status.conditions.iter().flat_map(|c| [c.last_transition_time, c.last_heartbeat_time]);
         conditions.chain(metadata).flatten().max()
     }
 }
@@ -284,12 +284,12 @@ impl Node {
             }
         }
         if !edit.labels.is_empty() {
-            let kept = self.labels.iter();
-            let kept = kept.filter(|(key, _)| edit.labels.iter().all(|(k, _)| *k != key.as_str()));
-            let set = edit.labels.iter();
-            let set = set.filter_map(|(key, value)| Some((Name::from(*key), Name::from((*value)?))));
-            let kept = kept.map(|(key, value)| (key.clone(), value.clone()));
-            let mut labels: Vec<(Name, Name)> = kept.chain(set).collect();
+            let kept =
+                self.labels.iter().filter(|(key, _)| edit.labels.iter().all(|(k, _)| *k != key.as_str()));
+            let set =
+                edit.labels.iter().filter_map(|(key, value)| Some((Name::from(*key), Name::from((*value)?))));
+            let mut labels: Vec<(Name, Name)> =
+                kept.map(|(key, value)| (key.clone(), value.clone())).chain(set).collect();
             labels.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
             self.labels = labels.into_iter().collect::<Labels>();
         }
@@ -306,8 +306,8 @@ impl NodeKeys {
             match NodeKey::parse(flavor, name) {
                 Some(NodeKey::NodeState { skyhook, .. }) => {
                     let on = self.record_mut(skyhook);
-                    let now = on.state.iter().flat_map(|state| state.annotations());
-                    let others = now.filter(|(key, _)| key != name);
+                    let others =
+                        on.state.iter().flat_map(|state| state.annotations()).filter(|(key, _)| key != name);
                     let all: Vec<(&str, &str)> = others.chain(value.map(|text| (*name, text))).collect();
                     let state = (!all.is_empty()).then(|| NodeState::of(&all));
                     on.state = state;

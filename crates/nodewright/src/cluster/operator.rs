@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Container;
 use super::kubernetes::Standard;
 use super::pod::{ContainerStatus, Terminated};
 use super::{Cluster, Node, Pod};
-use crate::api::{ApiFlavor, Skyhook, Stage, Status, Version, quantity};
+use crate::api::{ApiFlavor, Condition, Skyhook, Stage, Status, Version, quantity};
 
 /// Label of the operator's manager in every release, and of the managers of other operators.
 pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
@@ -147,9 +147,11 @@ impl Deployment {
 
     /// Memory limit in MiB of the first container that has one.
     pub fn memory_limit(&self) -> Option<f64> {
-        let mut limits =
-            self.containers().iter().filter_map(|c| c.resources.as_ref()?.limits.as_ref()?.get("memory"));
-        let bytes = limits.find_map(|limit| quantity::parse_text(&limit.0))?;
+        let bytes = self
+            .containers()
+            .iter()
+            .filter_map(|c| c.resources.as_ref()?.limits.as_ref()?.get("memory"))
+            .find_map(|limit| quantity::parse_text(&limit.0))?;
         Some(bytes / MIB)
     }
 
@@ -178,18 +180,20 @@ impl Pod {
 impl<'a> OperatorView<'a> {
     /// The pods of a Deployment of the operator.
     pub fn pods_of(self, operator: &'a Deployment) -> impl Iterator<Item = &'a Pod> {
-        self.0.operator_pods.items().iter().filter(move |pod| operator.selects(pod))
+        self.0.operator_pods.iter().filter(move |pod| operator.selects(pod))
     }
 
     /// The time at which the operator became available, or a container of its ready pods started.
     pub(super) fn started(self) -> Option<Timestamp> {
-        let operators = self.0.operators.items().iter();
+        let operators = self.0.operators.iter();
         let available = operators.clone().filter_map(|operator| {
             operator.condition("Available")?.last_transition_time.as_ref().map(|at| at.0)
         });
         let pods = operators.flat_map(|operator| self.pods_of(operator));
-        let containers = pods.filter(|pod| pod.ready()).flat_map(|pod| &pod.status.container_statuses);
-        let started = containers.filter_map(|container| container.state.running.as_ref()?.started_at);
+        let started = pods
+            .filter(|pod| pod.ready())
+            .flat_map(|pod| &pod.status.container_statuses)
+            .filter_map(|container| container.state.running.as_ref()?.started_at);
         available.chain(started).max()
     }
 
@@ -200,9 +204,11 @@ impl<'a> OperatorView<'a> {
         let first = *pods.peek()?;
         let loops = |pod: &Pod| {
             let all = &pod.status.container_statuses;
-            let manager = all.iter().find(|container| container.name == MANAGER);
-            let mut containers = manager.map_or(all.as_slice(), std::slice::from_ref).iter();
-            containers.any(|container| crash_loops(container, self.0.taken_at))
+            all.iter()
+                .find(|container| container.name == MANAGER)
+                .map_or(all.as_slice(), std::slice::from_ref)
+                .iter()
+                .any(|container| crash_loops(container, self.0.taken_at))
         };
         pods.all(loops).then_some(first)
     }
@@ -241,7 +247,7 @@ impl<'a> OperatorView<'a> {
         // Operators with uninstall support keep the `Ready` condition current. A condition that a newer
         // operator left behind is stale.
         let mut ready_conditions = all.iter().filter_map(|s| Some((s, s.condition("Ready")?)));
-        let current = |(s, ready): (&Skyhook, &crate::api::Condition)| {
+        let current = |(s, ready): (&Skyhook, &Condition)| {
             let seen = ready.observed_generation;
             seen.is_some_and(|seen| seen >= s.metadata.generation) && !is_of_newer(s)
         };

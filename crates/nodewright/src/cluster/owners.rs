@@ -312,7 +312,7 @@ impl Applier<'_> {
 /// The Argo CD application from the tracking annotation, or else from labels. The annotation counts only if
 /// it names this object: copies of an object inherit the annotation, and Argo CD ignores them.
 fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
-    let text = |map: &'a std::collections::BTreeMap<String, String>, key: &str| {
+    let text = |map: &'a BTreeMap<String, String>, key: &str| {
         map.get(key).map(String::as_str).filter(|v| !v.is_empty())
     };
     let tracked = text(&meta.annotations, ARGO_TRACKING).and_then(|id| {

@@ -381,8 +381,8 @@ impl<'a> PackageRuns<'a> {
 
     /// Package runs of all custom resources on a node.
     pub fn on_node<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
-        let here = self.by_skyhook.values().filter_map(|runs| runs.by_node.get(node)).flatten();
-        let mut here: Vec<usize> = here.copied().collect();
+        let mut here: Vec<usize> =
+            self.by_skyhook.values().filter_map(|runs| runs.by_node.get(node)).flatten().copied().collect();
         here.sort_unstable();
         here.into_iter().map(|at| &self.all[at])
     }
@@ -391,8 +391,7 @@ impl<'a> PackageRuns<'a> {
     pub(super) fn longest_of(&self, package_run: &PackageRun<'_>) -> Option<SignedDuration> {
         let longest = self.longest.get_or_init(|| {
             let mut longest: HashMap<StageOfPackage, SignedDuration> = HashMap::new();
-            let ended = self.all.iter().filter_map(|run| Some((run, run.took()?)));
-            for (run, took) in ended {
+            for (run, took) in self.all.iter().filter_map(|run| Some((run, run.took()?))) {
                 let known = longest.entry(run.stage_of_package()).or_insert(took);
                 *known = took.max(*known);
             }
@@ -425,8 +424,9 @@ impl<'a> PackageRuns<'a> {
 
     /// Time since which the pod of the package's stage waits for the kubelet to acknowledge it.
     pub fn unacknowledged_since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
-        let mut pods = self.at_stage(placement)?.filter_map(|run| run.unacknowledged());
-        pods.find_map(|pod| pod.metadata.creation_timestamp)
+        self.at_stage(placement)?
+            .filter_map(|run| run.unacknowledged())
+            .find_map(|pod| pod.metadata.creation_timestamp)
     }
 
     /// Live runs of a package's recorded stage.
@@ -477,7 +477,7 @@ impl Cluster {
 
     /// All package runs of an API: Jobs with their pods, then bare pods.
     pub fn package_runs_of(&self, flavor: ApiFlavor) -> Vec<PackageRun<'_>> {
-        joined(flavor, self.jobs.items().iter(), self.pods.items().iter())
+        joined(flavor, self.jobs.iter(), self.pods.iter())
     }
 }
 
@@ -493,8 +493,8 @@ fn joined<'a>(
     pods: impl Iterator<Item = &'a Pod>,
 ) -> Vec<PackageRun<'a>> {
     let mut reader = RunReader::of(flavor);
-    let jobs = jobs.filter_map(|job| PackageRun::from_job(&mut reader, job));
-    let mut package_runs: Vec<PackageRun<'_>> = jobs.collect();
+    let mut package_runs: Vec<PackageRun<'_>> =
+        jobs.filter_map(|job| PackageRun::from_job(&mut reader, job)).collect();
     let mut by_uid: HashMap<&str, usize, RandomState> = HashMap::default();
     for (at, package_run) in package_runs.iter().enumerate() {
         if let Some(uid) = package_run.job.and_then(|j| j.metadata.uid.as_deref()) {
@@ -537,8 +537,9 @@ impl<'a> PackageRuns<'a> {
             (false, false) => None,
         };
         let all = self.of_skyhook_on(skyhook, node);
-        let near = all.filter_map(|run| nearness(run).map(|nearness| (nearness, run)));
-        near.max_by_key(|(nearness, e)| (*nearness, e.created())).map(|(_, e)| e)
+        all.filter_map(|run| nearness(run).map(|nearness| (nearness, run)))
+            .max_by_key(|(nearness, e)| (*nearness, e.created()))
+            .map(|(_, e)| e)
     }
 
     /// The packages of the spec that have failed permanently on a node, each with its failed Job: the operator starts nothing
@@ -636,7 +637,7 @@ impl PackageRun<'_> {
 }
 
 fn usual(package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> (SignedDuration, &'static str) {
-    let timeout = package_run.job.and_then(super::Job::timeout);
+    let timeout = package_run.job.and_then(Job::timeout);
     if let Some(seconds) = timeout {
         return (SignedDuration::from_secs(seconds), TIMEOUT);
     }

@@ -372,8 +372,7 @@ impl Cluster {
         node: &'a Node,
     ) -> impl Iterator<Item = Pending<'a>> {
         let on = self.on_node(node, skyhook.name());
-        let packages = skyhook.packages().filter(|(_, p)| p.uninstall().enabled);
-        packages.filter_map(move |(name, package)| {
+        skyhook.packages().filter(|(_, p)| p.uninstall().enabled).filter_map(move |(name, package)| {
             let on = on?;
             let entry = on.entry(&package.entry_key(name))?;
             Some(Pending { on, node, name, package, entry })
@@ -422,15 +421,14 @@ impl Cluster {
             }
         }
         let flavor = self.flavor();
-        let Some(nodes) = cluster.nodes.available_mut() else {
+        let Some(nodes) = cluster.sources.nodes.available_mut() else {
             return cluster;
         };
         for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.is_active()) {
             let selects = &skyhook.spec.node_selectors;
             for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
                 node.simulate(flavor, skyhook.name(), |state| {
-                    let packages = skyhook.packages();
-                    for (name, package) in packages.filter(|(_, p)| p.uninstall().enabled) {
+                    for (name, package) in skyhook.packages().filter(|(_, p)| p.uninstall().enabled) {
                         state.simulate_uninstall(&package.entry_key(name));
                     }
                 });

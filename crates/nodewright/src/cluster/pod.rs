@@ -200,8 +200,7 @@ impl Pod {
     /// The namespace; empty if unset.
     /// Whether another program than Kubernetes itself keeps the deleted pod, by a finalizer.
     pub fn is_held(&self) -> bool {
-        let mut finalizers = self.metadata.finalizers.iter();
-        self.metadata.deleting() && finalizers.any(|finalizer| finalizer != JOB_TRACKING)
+        self.metadata.deleting() && self.metadata.finalizers.iter().any(|finalizer| finalizer != JOB_TRACKING)
     }
 
     pub fn namespace(&self) -> &str {
@@ -266,8 +265,7 @@ impl Pod {
 
     /// The first container whose last run failed, regardless of its current state.
     pub fn last_failure(&self) -> Option<ContainerTrouble<'_>> {
-        let mut containers = self.status.container_statuses.iter();
-        containers.find_map(|container| {
+        self.status.container_statuses.iter().find_map(|container| {
             let last = container.last_state.terminated.as_ref();
             last.filter(|end| end.exit_code != 0).map(|end| container.failed(end))
         })
@@ -341,8 +339,9 @@ impl Cluster {
         // The kubelet also kills single containers, such as a sidecar at the end.
         let trouble = pod.trouble();
         let own = |message: &str| trouble.as_ref().is_some_and(|trouble| message.contains(trouble.container));
-        let about = about.filter(|e| e.reason != "Killing" || pod.metadata.deleting() || own(&e.message));
-        let about = about.filter_map(|event| Some((rank(&event.reason)?, event)));
+        let about = about
+            .filter(|e| e.reason != "Killing" || pod.metadata.deleting() || own(&e.message))
+            .filter_map(|event| Some((rank(&event.reason)?, event)));
         if let Some((_, event)) = about.min_by_key(|(rank, _)| *rank) {
             return Some(Ending { field: "event", reason: &event.reason, message: &event.message });
         }
@@ -380,8 +379,7 @@ impl ContainerStatus {
             .unwrap_or(&waiting.reason);
         let exit_code = last.map(|t| t.exit_code).filter(|_| kind == TroubleKind::Failed);
         // Skip the message of a back-off, which only repeats its duration.
-        let ended = last.map(|t| t.message.as_str());
-        let message = ended.filter(|_| kind == TroubleKind::Failed);
+        let message = last.map(|t| t.message.as_str()).filter(|_| kind == TroubleKind::Failed);
         Some(ContainerTrouble {
             kind,
             container: &self.name,

@@ -56,8 +56,8 @@ pub(super) fn run_unproven(cluster: &Cluster, meta: &Meta) -> Option<Unproven> {
     let Some((flavor, skyhook)) = labelled(meta, super::kubernetes::package_label) else {
         return Some(Unproven::Annotations);
     };
-    let note = meta.annotations.get(&flavor.key("package"));
-    let note: Option<Value> = note.and_then(|text| serde_json::from_str(text).ok());
+    let note: Option<Value> =
+        meta.annotations.get(&flavor.key("package")).and_then(|text| serde_json::from_str(text).ok());
     let note = note.unwrap_or_default();
     let noted = |key: &str| note[key].as_str().unwrap_or_default();
     let job = meta.controller().filter(|owner| owner.kind == "Job");
@@ -85,8 +85,9 @@ impl ConfigMap {
         let named = if self.is_of_a_node() {
             annotation("Node.name").map(|node| is_safe_name(&meta.name, &[skyhook, node, "metadata"]))
         } else {
-            let package = annotation("Package.Name").zip(annotation("Package.Version"));
-            package.map(|(name, version)| meta.name == format!("{skyhook}-{name}-{version}").to_lowercase())
+            annotation("Package.Name")
+                .zip(annotation("Package.Version"))
+                .map(|(name, version)| meta.name == format!("{skyhook}-{name}-{version}").to_lowercase())
         };
         let noted = annotation("name") == Some(skyhook) && named.is_some();
         let owned = owned(meta, flavor, skyhook);

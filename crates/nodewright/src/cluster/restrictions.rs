@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Read;
-use super::admission::{Webhook, WebhookConfiguration, Webhooks};
+use super::admission::{Webhook, WebhookConfiguration, Webhooks, has};
 use super::operator::OperatorView;
 use crate::api::{Executor, Meta, Package, UnknownFields, objects_with_metadata, quantity};
 
@@ -142,7 +142,7 @@ impl<'a> OperatorView<'a> {
 
     fn pod_security(self, namespace: &str) -> Option<Restriction> {
         const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
-        let mut all = self.0.installation.namespaces.items().iter();
+        let mut all = self.0.installation.namespaces.iter();
         let labels = &all.find(|found| found.metadata.name == namespace)?.metadata.labels;
         let level =
             labels.get(ENFORCE).filter(|level| matches!(level.as_str(), "baseline" | "restricted"))?;
@@ -163,7 +163,7 @@ impl<'a> OperatorView<'a> {
     }
 
     fn quotas(self, namespace: &str) -> impl Iterator<Item = &'a ResourceQuota> {
-        let all = self.0.installation.quotas.items().iter();
+        let all = self.0.installation.quotas.iter();
         let here = all.filter(move |quota| quota.metadata.namespace.as_deref() == Some(namespace));
         // Scopes are not evaluated.
         here.filter(|quota| quota.spec.scopes.is_empty() && quota.spec.scope_selector.is_null())
@@ -179,16 +179,9 @@ impl<'a> OperatorView<'a> {
             });
             full.map(|(count, hard)| (quota, count, hard))
         })?;
-        let object = format!("resourcequota/{}", quota.metadata.path());
         let kind = if count.contains("jobs") { "jobs" } else { "pods" };
-        Some(Restriction {
-            why: format!("{object} allows {hard} {kind}, and no more can be created"),
-            object,
-            field: format!("spec.hard.{count}"),
-            value: hard.to_string(),
-            fix: (RAISE, words(&["edit", "resourcequota", "-n", namespace, &quota.metadata.name])),
-            changes: true,
-        })
+        let why = format!("allows {hard} {kind}, and no more can be created");
+        Some(quota.restriction(namespace, count, hard.to_string(), &why))
     }
 
     /// A quota that requires a resource of every pod that neither the package nor a limit range sets.
@@ -217,22 +210,16 @@ impl<'a> OperatorView<'a> {
                     && !defaults(resource, name.starts_with("limits"))
             });
             let (name, field, _) = missing?;
-            let object = format!("resourcequota/{}", quota.metadata.path());
-            Some(Restriction {
-                why: format!("{object} requires {name} of every pod, and the package sets no {field}"),
-                object,
-                field: format!("spec.hard.{name}"),
-                value: quantity::value_text(&quota.spec.hard[*name]),
-                fix: (RAISE, words(&["edit", "resourcequota", "-n", namespace, &quota.metadata.name])),
-                changes: true,
-            })
+            let why = format!("requires {name} of every pod, and the package sets no {field}");
+            let value = quantity::value_text(&quota.spec.hard[*name]);
+            Some(quota.restriction(namespace, name, value, &why))
         })
     }
 
     fn limits(self, namespace: &str) -> impl Iterator<Item = (&'a LimitRange, &'a Limits)> {
-        let all = self.0.installation.limit_ranges.items().iter();
-        let here = all.filter(move |range| range.metadata.namespace.as_deref() == Some(namespace));
-        here.flat_map(|range| range.spec.limits.iter().map(move |limits| (range, limits)))
+        let all = self.0.installation.limit_ranges.iter();
+        all.filter(move |range| range.metadata.namespace.as_deref() == Some(namespace))
+            .flat_map(|range| range.spec.limits.iter().map(move |limits| (range, limits)))
     }
 
     /// A limit range that the package's resources violate.
@@ -269,8 +256,7 @@ impl<'a> OperatorView<'a> {
 
     /// Webhooks that match the request, fail closed, and have no backend.
     fn dead_webhooks(self, namespace: &str, access: &Access) -> Vec<Restriction> {
-        let mut namespaces = self.0.installation.namespaces.items().iter();
-        let labels = namespaces.find(|found| found.metadata.name == namespace);
+        let labels = self.0.installation.namespaces.iter().find(|found| found.metadata.name == namespace);
         let labels = labels.map(|found| &found.metadata.labels);
         let selects = |webhook: &Webhook| {
             let selector = &webhook.namespace_selector;
@@ -280,7 +266,7 @@ impl<'a> OperatorView<'a> {
                 && webhook.match_conditions.is_empty()
         };
         let mut found = Vec::new();
-        for configuration in self.0.admission.webhooks.items() {
+        for configuration in &self.0.admission.webhooks {
             for webhook in configuration.webhooks.iter().filter(|webhook| selects(webhook)) {
                 let matches = webhook.covers(access.group, access.resource, access.operation);
                 if let Some((_, why)) = self
@@ -329,6 +315,21 @@ impl<'a> OperatorView<'a> {
     }
 }
 
+impl ResourceQuota {
+    /// The restriction by a resource of the quota; `why` follows the quota's name.
+    fn restriction(&self, namespace: &str, resource: &str, value: String, why: &str) -> Restriction {
+        let object = format!("resourcequota/{}", self.metadata.path());
+        Restriction {
+            why: format!("{object} {why}"),
+            object,
+            field: format!("spec.hard.{resource}"),
+            value,
+            fix: (RAISE, words(&["edit", "resourcequota", "-n", namespace, &self.metadata.name])),
+            changes: true,
+        }
+    }
+}
+
 /// Requests without which a rollout does not progress: group, resource and operation.
 const REQUESTS: [(&str, &str, &str); 5] = [
     ("", "pods", "CREATE"),
@@ -361,13 +362,11 @@ impl<'a> Webhooks<'a> {
         let Some(namespace) = self.0.operator().namespaces().first().copied() else {
             return Vec::new();
         };
-        let mut namespaces = self.0.installation.namespaces.items().iter();
-        let known = namespaces.find(|found| found.metadata.name == namespace);
+        let known = self.0.installation.namespaces.iter().find(|found| found.metadata.name == namespace);
         let mut labels = known.map(|found| found.metadata.labels.clone()).unwrap_or_default();
         labels.insert(NAMESPACE_NAME.to_owned(), namespace.to_owned());
         let mut found = Vec::new();
-        let others =
-            self.0.admission.webhooks.items().iter().filter(|configuration| !configuration.is_operators());
+        let others = self.0.admission.webhooks.iter().filter(|configuration| !configuration.is_operators());
         for configuration in others {
             for (index, webhook) in
                 configuration.webhooks.iter().enumerate().filter(|(_, w)| w.fails_closed())
@@ -377,10 +376,10 @@ impl<'a> Webhooks<'a> {
                 let by_name = selector.match_expressions.iter().all(|r| r.key == NAMESPACE_NAME);
                 let decided =
                     known.is_some() || by_name && selector.match_labels.keys().all(|k| k == NAMESPACE_NAME);
-                let requests = REQUESTS.iter().filter(|(group, ..)| jobs || *group != "batch");
-                let covered = requests
-                    .filter(|(group, resource, operation)| webhook.covers(group, resource, operation));
-                let refuses: Vec<&str> = covered
+                let refuses: Vec<&str> = REQUESTS
+                    .iter()
+                    .filter(|(group, ..)| jobs || *group != "batch")
+                    .filter(|(group, resource, operation)| webhook.covers(group, resource, operation))
                     .map(|(_, resource, _)| *resource)
                     .filter(|resource| *resource == "nodes" || here)
                     .collect();
@@ -417,25 +416,6 @@ impl WebhookConfiguration {
 impl Webhook {
     fn sees_requests(&self) -> bool {
         REQUESTS.iter().any(|(group, resource, operation)| self.covers(group, resource, operation))
-    }
-
-    /// Whether a rule matches this operation on a resource, which may be a subresource. Selectors are not evaluated.
-    pub(super) fn covers(&self, group: &str, resource: &str, operation: &str) -> bool {
-        let has =
-            |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
-        let (main, sub) = resource.split_once('/').map_or((resource, None), |(main, sub)| (main, Some(sub)));
-        let matches = |pattern: &String| match (pattern.split_once('/'), sub) {
-            (None, None) => pattern == "*" || pattern == main,
-            (Some((first, second)), sub) => {
-                (first == "*" || first == main) && (second == "*" || sub == Some(second))
-            }
-            (None, Some(_)) => false,
-        };
-        self.rules.iter().any(|rule| {
-            has(&rule.api_groups, group)
-                && has(&rule.operations, operation)
-                && rule.resources.iter().any(matches)
-        })
     }
 }
 
@@ -525,10 +505,10 @@ impl PolicyRule {
 
     /// Whether the rule grants a verb on all objects of a resource.
     pub fn grants(&self, group: &str, resource: &str, verb: &str) -> bool {
-        let has =
-            |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
-        let subresources = resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
-        let all = subresources.is_some_and(|all| self.resources.contains(&all));
+        let all = resource
+            .split_once('/')
+            .map(|(_, sub)| format!("*/{sub}"))
+            .is_some_and(|all| self.resources.contains(&all));
         has(&self.api_groups, group)
             && (has(&self.resources, resource) || all)
             && has(&self.verbs, verb)

@@ -3,6 +3,7 @@
 use super::Cluster;
 use super::node::{Node, NodeRecord};
 use crate::api::{Skyhook, Status};
+use crate::text::distinct;
 
 impl Cluster {
     /// The record of a custom resource on a node, in the active API.
@@ -36,7 +37,7 @@ impl Cluster {
         let selecting = self.indexes.selecting.get_or_init(|| {
             let nodes = self.nodes.items();
             let mut selecting = vec![Vec::new(); nodes.len()];
-            for (at, skyhook) in self.skyhooks.items().iter().enumerate() {
+            for (at, skyhook) in self.skyhooks.iter().enumerate() {
                 for &node in self.indexes.selections.of(&skyhook.spec.node_selectors, nodes).iter() {
                     selecting[node].push(at);
                 }
@@ -71,15 +72,13 @@ impl Cluster {
 
     /// Sorted names of all custom resources of the active API that left keys on nodes, conditions aside.
     pub fn names_on_nodes(&self) -> Vec<&str> {
-        let nodes = self.nodes.items().iter();
-        let mut names: Vec<&str> = nodes
-            .flat_map(|n| n.keys(self.flavor()).skyhooks.iter())
-            .filter(|(_, on)| on.has_keys())
-            .map(|(name, _)| name.as_str())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        distinct(
+            self.nodes
+                .iter()
+                .flat_map(|n| n.keys(self.flavor()).skyhooks.iter())
+                .filter(|(_, on)| on.has_keys())
+                .map(|(name, _)| name.as_str()),
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::slice::Iter;
 
 use crate::api::ApiFlavor;
 
@@ -260,6 +261,15 @@ impl<T> Read<T> {
         }
     }
 
+    fn as_ref(&self) -> Read<&T> {
+        match self {
+            Read::Ok(value) => Read::Ok(value),
+            Read::Incomplete(value, why) => Read::Incomplete(value, why.clone()),
+            Read::Unreadable(why) => Read::Unreadable(why.clone()),
+            Read::NotRequested => Read::NotRequested,
+        }
+    }
+
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Read<U> {
         match self {
             Read::Ok(value) => Read::Ok(f(value)),
@@ -295,12 +305,7 @@ impl<T> Read<T> {
 impl<T> Read<Vec<T>> {
     /// The number of items.
     pub fn count(&self) -> Read<usize> {
-        match self {
-            Read::Ok(items) => Read::Ok(items.len()),
-            Read::Incomplete(items, why) => Read::Incomplete(items.len(), why.clone()),
-            Read::Unreadable(why) => Read::Unreadable(why.clone()),
-            Read::NotRequested => Read::NotRequested,
-        }
+        self.as_ref().map(Vec::len)
     }
 
     /// The items that pass `keep`.
@@ -308,13 +313,7 @@ impl<T> Read<Vec<T>> {
     where
         T: Clone,
     {
-        let kept = |items: &[T]| items.iter().filter(|item| keep(item)).cloned().collect();
-        match self {
-            Read::Ok(items) => Read::Ok(kept(items)),
-            Read::Incomplete(items, why) => Read::Incomplete(kept(items), why.clone()),
-            Read::Unreadable(why) => Read::Unreadable(why.clone()),
-            Read::NotRequested => Read::NotRequested,
-        }
+        self.as_ref().map(|items| items.iter().filter(|item| keep(item)).cloned().collect())
     }
 
     /// The items that were read; empty if there are none. See [`Read::absence`] for the meaning of an empty
@@ -323,6 +322,11 @@ impl<T> Read<Vec<T>> {
         let items = self.indexed();
         SCANNED.set(SCANNED.get() + items.len());
         items
+    }
+
+    /// Iterates over [`Read::items`].
+    pub fn iter(&self) -> Iter<'_, T> {
+        self.items().iter()
     }
 
     /// The items for access by position. The access does not count as a scan.
@@ -337,6 +341,15 @@ impl<T> Read<Vec<T>> {
             Read::NotRequested => *self = Read::Incomplete(Vec::new(), why()),
             before => *self = before,
         }
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Read<Vec<T>> {
+    type Item = &'a T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 

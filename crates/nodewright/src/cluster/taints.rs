@@ -64,8 +64,7 @@ impl<'a> RuntimeRequired<'a> {
 
     /// The value of the runtime-required taint: package pods tolerate no other.
     pub fn value(self) -> &'a str {
-        let configured = self.setting().map(|(key_and_value, _)| key_and_value);
-        match configured.map(|text| text.split_once('=')) {
+        match self.setting().map(|(key_and_value, _)| key_and_value).map(|text| text.split_once('=')) {
             Some(Some((_, value))) => value,
             Some(None) => "",
             None => "runtime-required",

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api::{ApiFlavor, Object, visit};
 use crate::cluster::node::NodeObject;
-use crate::cluster::{Node, lenient};
+use crate::cluster::{Node, kubernetes, lenient};
 
 /// An object of unknown type, with its summary.
 pub struct Body<'a> {
@@ -143,13 +143,12 @@ impl Summary {
     }
 
     fn note_label(&mut self, key: &str) {
-        let mut flavors = ApiFlavor::ALL.into_iter();
-        let Some(flavor) = flavors.find(|flavor| key.starts_with(flavor.group())) else {
+        let Some(flavor) = ApiFlavor::ALL.into_iter().find(|flavor| key.starts_with(flavor.group())) else {
             return;
         };
         let of_a_package = key == flavor.key("name");
         self.of_a_package |= of_a_package;
-        self.of_config_maps |= of_a_package || key == crate::cluster::kubernetes::node_label(flavor);
+        self.of_config_maps |= of_a_package || key == kubernetes::node_label(flavor);
     }
 
     fn note_text(&mut self, at: At, text: &str) {

@@ -8,18 +8,19 @@ use serde_json::Value;
 
 use super::body::{Body, Summary};
 use super::loader::ManifestLoader;
-use super::{DumpError, unreadable};
+use super::{DumpError, is_message, unreadable};
 use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 
-const WITHOUT_KIND: &str = "a value without a kind";
+const NOT_AN_OBJECT: &str = "a value that is not an object";
 const WITHOUT_VERSION: &str = "a value without kind or apiVersion";
 
 /// Whether a text with this head is JSON. Flow-style YAML also starts like this, but kubectl never writes it.
 pub fn begins(head: &[u8]) -> bool {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
-    let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii_start);
-    let first = lines.find(|line| !line.is_empty() && !super::is_message(line));
-    first.is_some_and(|line| line.starts_with(b"{") || line.starts_with(b"["))
+    head.split(|b| *b == b'\n')
+        .map(<[u8]>::trim_ascii_start)
+        .find(|line| !line.is_empty() && !is_message(line))
+        .is_some_and(|line| line.starts_with(b"{") || line.starts_with(b"["))
 }
 
 /// Reads the values of a stream one after another.
@@ -38,7 +39,7 @@ pub fn read(
                 let line = reading.pieces.place().line;
                 let text = reading.pieces.line().map_err(|e| unreadable(label, e))?;
                 let text = String::from_utf8_lossy(text).into_owned();
-                if !super::is_message(text.as_bytes()) {
+                if !is_message(text.as_bytes()) {
                     let text = super::quoted(&text);
                     return Err(DumpError::Text { path: label.to_owned(), line, text });
                 }
@@ -78,7 +79,7 @@ impl<R: Read> JsonReader<'_, R> {
                 }
                 _ => {
                     self.pieces.whole(&text).map_err(|stop| stopped(self.label, stop))?;
-                    return Err(self.no_object(WITHOUT_KIND));
+                    return Err(self.no_object(NOT_AN_OBJECT));
                 }
             }
         }

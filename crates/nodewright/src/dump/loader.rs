@@ -1,6 +1,7 @@
 //! Assembles a cluster from the documents of files and from directory trees of other tools.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -10,12 +11,13 @@ use serde_json::Value;
 use super::DumpError;
 use super::body::Body;
 use crate::api::name::is_word;
-use crate::api::{ApiFlavor, Object};
+use crate::api::{ApiFlavor, Meta, Object};
 use crate::cluster::admission::{CONFIGURATIONS, WebhookConfiguration};
 use crate::cluster::capture::{self, Index, LOG, LOGS};
 use crate::cluster::clock::{self, NewestTime};
-use crate::cluster::{Clock, Cluster, ClusterBuilder, Deployment, KeptLogs, Pod, Read, lenient};
+use crate::cluster::{Clock, Cluster, ClusterBuilder, Deployment, KeptLogs, Pod, Read, attempts, lenient};
 use crate::model::waiting_for_drain;
+use crate::text::Joined;
 
 /// Collects objects without duplicates, and the kinds that were requested.
 #[derive(Debug, Default)]
@@ -55,7 +57,7 @@ impl ManifestLoader {
             Value::Array(documents) if documents.iter().all(Value::is_object) => {
                 return documents.into_iter().try_for_each(|document| self.add(path, stem, document));
             }
-            _ => return Err(not_an_object("a value without a kind")),
+            _ => return Err(not_an_object("a value that is not an object")),
         };
         let word = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
         let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
@@ -152,7 +154,7 @@ impl ManifestLoader {
 
     /// Adds a log, by its path in the capture.
     pub fn log(&mut self, file: String, text: &[u8]) {
-        self.logs.insert(file, crate::cluster::attempts::last_lines(text));
+        self.logs.insert(file, attempts::last_lines(text));
     }
 
     /// Registers a list of items of kind `of`, which is empty for a `List`.
@@ -206,7 +208,7 @@ impl ManifestLoader {
     /// Ends a list. If all items of a `List` have one kind, the files count as complete for this kind. A
     /// `List` of several kinds may be the output of `kubectl get nodes,skyhook/a`.
     pub fn end_list(&mut self) {
-        let kinds = std::mem::take(&mut self.kinds_in_list);
+        let kinds = mem::take(&mut self.kinds_in_list);
         if let [(version, kind)] = &*Vec::from_iter(kinds) {
             self.mark_listed(version, kind);
         }
@@ -242,7 +244,7 @@ impl ManifestLoader {
         self.builder.taken_at = taken_at;
         self.builder.clock = clock;
         self.builder.served = self.traces();
-        for ((api_version, kind), why) in std::mem::take(&mut self.unread) {
+        for ((api_version, kind), why) in mem::take(&mut self.unread) {
             self.sort_in(&api_version, kind, Sorted::Lack(why));
         }
         if !self.namespaces.restrict(&mut self.builder) {
@@ -257,11 +259,11 @@ impl ManifestLoader {
     /// APIs with objects or keys in the files.
     fn traces(&self) -> Vec<ApiFlavor> {
         let of = |flavor: &ApiFlavor| {
-            let labelled = |m: &crate::api::Meta| m.labels.contains_key(&flavor.key("name"));
+            let labelled = |m: &Meta| m.labels.contains_key(&flavor.key("name"));
             self.builder.skyhooks[*flavor as usize].was_asked()
-                || self.builder.nodes.items().iter().any(|n| !n.keys(*flavor).skyhooks.is_empty())
-                || self.builder.pods.items().iter().any(|p| labelled(&p.metadata))
-                || self.builder.jobs.items().iter().any(|j| labelled(&j.metadata))
+                || self.builder.nodes.iter().any(|n| !n.keys(*flavor).skyhooks.is_empty())
+                || self.builder.pods.iter().any(|p| labelled(&p.metadata))
+                || self.builder.jobs.iter().any(|j| labelled(&j.metadata))
         };
         ApiFlavor::ALL.into_iter().filter(of).collect()
     }
@@ -299,7 +301,8 @@ impl ManifestLoader {
             ("", "Node") => take(&mut builder.nodes, item),
             ("", "Pod") => {
                 // Pods are requested as one kind: either source may be empty.
-                let (ours, others) = (&mut builder.pods, &mut builder.workloads);
+                let sources = &mut builder.sources;
+                let (ours, others) = (&mut sources.pods, &mut sources.workloads);
                 take::<Pod>(ours, Sorted::Asked);
                 take::<Pod>(others, Sorted::Asked);
                 let of_a_package = |item: &LoadedObject<'_>| item.body.summary.of_a_package;
@@ -394,7 +397,7 @@ pub fn finish(
         .filter(|flavor| index.served.iter().any(|group| group == flavor.group()))
         .collect();
     // Drop other webhooks: the capture contains them only for human readers.
-    let webhooks = std::mem::take(&mut builder.admission.webhooks);
+    let webhooks = mem::take(&mut builder.admission.webhooks);
     builder.admission.webhooks = webhooks.selected(WebhookConfiguration::is_relevant);
     let Some(active_api) = builder.active_api() else {
         let mut cluster = builder.of_leftovers();
@@ -539,8 +542,8 @@ impl Namespaces {
     /// Marks sources as not requested if their namespaces are missing from the tree. Returns whether the tree
     /// is organized by namespace.
     pub fn restrict(&self, parts: &mut ClusterBuilder) -> bool {
-        let dumped = self.perhaps.iter().filter(|(root, _)| self.roots.contains(root));
-        let dumped = dumped.map(|(_, namespace)| namespace);
+        let dumped =
+            self.perhaps.iter().filter(|(root, _)| self.roots.contains(root)).map(|(_, namespace)| namespace);
         let held: BTreeSet<&str> = self.held.iter().chain(dumped).map(String::as_str).collect();
         if held.is_empty() {
             return false;
@@ -549,11 +552,10 @@ impl Namespaces {
         if complete || EVERYWHERE.iter().all(|name| held.contains(name)) {
             return true;
         }
-        let operators = parts.deployments.items().iter();
+        let operators = parts.deployments.iter();
         let mut ours: BTreeSet<String> =
             operators.filter(|d: &&Deployment| d.runs_operator()).map(|d| d.namespace().to_owned()).collect();
-        let pods = parts.pods.items().iter();
-        ours.extend(pods.filter_map(|pod| pod.metadata.namespace.clone()));
+        ours.extend(parts.pods.iter().filter_map(|pod| pod.metadata.namespace.clone()));
         if ours.is_empty() {
             ours.extend(ApiFlavor::ALL.map(|flavor| flavor.default_namespace().to_owned()));
         }
@@ -572,8 +574,7 @@ impl Namespaces {
         if let Some(services) = parts.admission.services.available_mut() {
             services.retain(|s| s.metadata.name.as_deref() != Some("kubernetes"));
         }
-        let held: Vec<&str> = held.into_iter().collect();
-        parts.only_namespace = Some(held.join(", "));
+        parts.only_namespace = Some(held.into_iter().joined(", "));
         true
     }
 }

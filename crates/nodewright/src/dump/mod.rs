@@ -5,6 +5,7 @@ mod body;
 mod json;
 mod loader;
 
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ use crate::api::ApiFlavor;
 use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked, Utf16};
 use crate::cluster::{Cluster, clock};
 use crate::error::plain_reason;
+use crate::text::Joined;
 
 /// Errors of reading a cluster from files.
 #[derive(Debug, Error)]
@@ -78,20 +80,20 @@ pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, 
     if let Some(error) = loader.only_empty() {
         return Err(error);
     }
-    let all = || paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+    let all = || paths.iter().map(|p| p.display().to_string()).joined(", ");
     loader.finish(asked_for).ok_or_else(|| DumpError::NothingKnown { path: all() })
 }
 
 fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> {
     if path == Path::new("-") {
         // A pipe was written just now.
-        let written = std::fs::metadata("/dev/stdin").and_then(|stdin| stdin.modified()).ok();
+        let written = fs::metadata("/dev/stdin").and_then(|stdin| stdin.modified()).ok();
         loader.record_stream(written.and_then(|at| at.try_into().ok()));
         return read_stream("standard input", "", std::io::stdin().lock(), loader);
     }
     let label = path.display().to_string();
     let io = |source| unreadable(&label, source);
-    let metadata = std::fs::metadata(path).map_err(io)?;
+    let metadata = fs::metadata(path).map_err(io)?;
     if !metadata.is_dir() {
         if is_clock(path) {
             let file = bounded::open(path).map_err(io)?;
@@ -131,7 +133,7 @@ fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory)? {
+        for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let kind = entry.file_type()?;
             if kind.is_dir() {

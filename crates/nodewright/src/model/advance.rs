@@ -1,19 +1,22 @@
 //! Simulates the operator's actions, with their times and order, until no action remains.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::compartment::{Compartment, Counts};
+use super::gates::drain::{DrainRefusal, drain_state};
 use super::gates::{At, drain};
 use super::operator::{Slot, Step};
 use super::pace::Pace;
-use super::place::{Place, Status};
-use super::profile::SpecPackage;
+use super::place::Status;
+use super::profile::{SpecPackage, obstacles_end_reconcile};
 use super::resource::Resource;
 use super::selection::Selection;
-use super::timeline::{Happening, Moment, Remaining, Timeline, Untimed};
+use super::timeline::{Happening, Moment, RefusedDrain, Remaining, Timeline, Untimed};
 use super::{Model, selection};
 use crate::api::{Stage, State};
 use crate::cluster::Node;
+use crate::cluster::drain::{self as drains, ObstacleReader};
 
 /// A simulated rollout of all custom resources. Times are milliseconds from the time of the cluster.
 ///
@@ -48,6 +51,8 @@ pub(super) struct Advance<'a> {
     last: Vec<Option<u64>>,
     /// Whether durations are unknown: no stage has finished anywhere, or there are too many nodes.
     untimed: Option<Untimed<'a>>,
+    obstacles: OnceCell<ObstacleReader<'a>>,
+    refused: BTreeMap<&'a str, RefusedDrain<'a>>,
 }
 
 /// Maximum number of incomplete nodes, summed over all custom resources, for which estimates are computed.
@@ -158,6 +163,8 @@ impl<'a> Advance<'a> {
             completions: Vec::new(),
             last,
             untimed: None,
+            obstacles: OnceCell::new(),
+            refused: BTreeMap::new(),
         };
         advance.begin();
         advance
@@ -177,12 +184,11 @@ impl<'a> Advance<'a> {
                 self.act();
             }
         }
-        let open = |resource: &&Resource<'a>| {
+        let is_stuck = |resource: &&Resource<'a>| {
             let mut places = resource.places.iter();
-            let pending = |place: &Place| resource.profile(place).pending;
-            places.any(|place| if resource.deleting { pending(place) } else { !place.complete })
+            places.any(|place| resource.is_open(place)) || self.refused.contains_key(resource.skyhook.name())
         };
-        let stuck = self.model.resources.iter().filter(open);
+        let stuck = self.model.resources.iter().filter(is_stuck);
         let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
         let ends = self.model.resources.iter().map(|r| r.skyhook.name()).zip(&self.last).enumerate();
         let ends = ends.filter_map(|(resource, (name, last))| {
@@ -194,6 +200,7 @@ impl<'a> Advance<'a> {
             moments: self.moments.unwrap_or_default(),
             completions: self.completions,
             stuck,
+            refused: self.refused,
             untimed: self.untimed,
         }
     }
@@ -334,7 +341,12 @@ impl<'a> Advance<'a> {
             return false;
         };
         match step {
-            Step::Start { drains: true, .. } if work.drain == Drain::Open => self.drain(number, at),
+            Step::Start { drains: true, .. } if work.drain == Drain::Open => {
+                self.drain(number, at);
+                if self.works[number][at as usize].drain == Drain::Evicts {
+                    self.add_refusal(number, at);
+                }
+            }
             Step::Start { stage, .. } => self.start(number, at, package, &stage, 0.0),
             Step::Interrupt => {
                 let slot = profile.slots[package].as_ref();
@@ -369,6 +381,38 @@ impl<'a> Advance<'a> {
         };
         self.works[number][at as usize].drain = drain;
         self.note(number, at, Happening::Cordon { pods: pods.unwrap_or(0) });
+    }
+
+    /// Records that the drain of a node is refused until someone intervenes, if it is, for the custom resources that do
+    /// not complete until then. The simulation goes on as if someone did.
+    fn add_refusal(&mut self, number: usize, at: u32) {
+        let (cluster, node) = (self.model.cluster, self.node(number, at));
+        let skyhook = self.model.resources[number].skyhook;
+        let here = |resource: &Resource<'a>| {
+            resource.index(&node.name).is_some_and(|at| !resource.places[at].complete)
+        };
+        let waits = |(other, resource): &(usize, &Resource<'a>)| {
+            *other == number || *other > number && (skyhook.blocks_all_nodes() || here(resource))
+        };
+        let resources = || self.model.resources.iter().enumerate();
+        let is_known = |resource: &Resource<'a>| self.refused.contains_key(resource.skyhook.name());
+        if self.model.unhindered || resources().filter(waits).all(|(_, resource)| is_known(resource)) {
+            return;
+        }
+        let begun = cluster.is_taken_up(skyhook, node);
+        let drain = drains::Drain { skyhook, node, package: "", begun, ignored: false };
+        let obstacles = self.obstacles.get_or_init(|| ObstacleReader::new(cluster)).of(&drain);
+        let state = drain_state(cluster, &drain, &obstacles);
+        if !matches!(state, Some(DrainRefusal::Blocked | DrainRefusal::Ahead)) {
+            return;
+        }
+        let ends_reconciles = obstacles_end_reconcile(cluster, &obstacles);
+        let waiting = resources().filter(|other| waits(other) || ends_reconciles && self.open[other.0] > 0);
+        let waiting: Vec<&str> = waiting.map(|(_, resource)| resource.skyhook.name()).collect();
+        let (cause, _) = obstacles.cause();
+        for name in waiting {
+            self.refused.entry(name).or_insert_with(|| RefusedDrain { node, cause: cause.clone() });
+        }
     }
 
     /// Starts a stage, or continues one that has already run for `elapsed` seconds.

@@ -47,8 +47,8 @@ pub(super) fn compartments<'a>(
     without_policy: bool,
 ) -> Vec<Compartment<'a>> {
     let compartment = |name: &'a str, selector, budget: &Budget, strategy| {
-        let recorded = skyhook.status.compartment_statuses.get(name);
-        let state = recorded.and_then(|status| status.batch_state.clone());
+        let state =
+            skyhook.status.compartment_statuses.get(name).and_then(|status| status.batch_state.clone());
         Compartment {
             name,
             selector,

@@ -21,7 +21,7 @@ use crate::cluster::{Cluster, DisruptionBudget, Node, PackageRun, Pod, Source};
 use crate::text::any_case;
 
 /// The effects of an edit on one custom resource.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Effects<'a> {
     pub skyhook: &'a str,
     /// The effects by package, sorted by name; includes packages that were removed from the spec.
@@ -54,6 +54,8 @@ pub struct Effects<'a> {
     pub incomplete: Option<usize>,
     /// A node to which `stuck` applies; `None` if it applies to the whole custom resource.
     pub stuck_on: Option<&'a Node>,
+    /// Why a drain that the rollout waits for is refused, which is then the first obstacle.
+    pub refused_drain: Option<String>,
     /// A required source that was not read; the other fields are unknown then.
     pub unread: Option<Source>,
     pub remaining: Option<Remaining>,
@@ -163,8 +165,8 @@ impl<'a> Simulation<'a> {
             let was = live.skyhook(effects.skyhook);
             let is = edited.skyhook(effects.skyhook);
             let (before, after) = (was.into_iter(), is.into_iter());
-            let names = before.chain(after).flat_map(Skyhook::packages);
-            let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
+            let names: BTreeSet<&str> =
+                before.chain(after).flat_map(Skyhook::packages).map(|(name, _)| name).collect();
             for name in names {
                 let package = |skyhook: Option<&'a Skyhook>| skyhook.and_then(|s| s.package(name));
                 let kind = self.interrupts.get(&(effects.skyhook, name)).copied();
@@ -175,7 +177,7 @@ impl<'a> Simulation<'a> {
                     && is.is_some_and(|s| !s.selects(node))
                     && live.on_node(node, effects.skyhook).is_some()
             };
-            effects.deselected = live.nodes.items().iter().filter(leaves).collect();
+            effects.deselected = live.nodes.iter().filter(leaves).collect();
             effects.cordoned = own.cordoned();
             effects.interrupted_uncordoned = own.interrupted_uncordoned();
             effects.untainted = timeline.untainted(&model, effects.skyhook);
@@ -188,8 +190,8 @@ impl<'a> Simulation<'a> {
             let completions = timeline
                 .moments
                 .iter()
-                .filter(|moment| moment.skyhook == effects.skyhook && moment.what == Happening::Complete);
-            let completions = completions.count();
+                .filter(|moment| moment.skyhook == effects.skyhook && moment.what == Happening::Complete)
+                .count();
             effects.incomplete = effects.incomplete.map(|open| open.saturating_sub(completions));
             if edited.limited_to_named_nodes {
                 // Order and time depend on nodes that were not read.
@@ -202,8 +204,10 @@ impl<'a> Simulation<'a> {
                 edited.flavor() == ApiFlavor::NodeWright && matches!(effects.stuck, Some(WaitReason::Paused));
             if stopped {
                 let runs = edited.package_runs_for(effects.skyhook);
+                // Whether a stage goes on there is not known.
+                let is_silent = |run: &PackageRun<'_>| edited.node(run.node).is_some_and(Node::is_silent);
                 let running: Vec<&PackageRun<'_>> =
-                    runs.all().iter().filter(|run| !suspended && run.works()).collect();
+                    runs.all().iter().filter(|run| !suspended && run.works() && !is_silent(run)).collect();
                 effects.packages.iter_mut().for_each(|package| package.stop(edited, &running));
             }
             let mut edits = effects.packages.iter();
@@ -212,6 +216,17 @@ impl<'a> Simulation<'a> {
                     .any(|p| matches!(p.change, PackageChange::WithoutEffect | PackageChange::NotInstalled));
             if !waits && !timeline.stuck.contains(&effects.skyhook) {
                 effects.stuck = None;
+            }
+            // A batch may wait for the drain, and an ignore label is intended.
+            let first = matches!(
+                effects.stuck,
+                None | Some(WaitReason::Batch { .. } | WaitReason::Drain(_) | WaitReason::Ignored)
+            ) && timeline.stuck.contains(&effects.skyhook);
+            if let Some(refused) = timeline.refused.get(effects.skyhook).filter(|_| first) {
+                effects.stuck_on = Some(refused.node);
+                effects.refused_drain = Some(refused.to_string());
+                // How many nodes wait with it is not known: the simulation goes on.
+                effects.incomplete = None;
             }
         }
         all
@@ -222,8 +237,8 @@ impl<'a> Timeline<'a> {
     /// The nodes that lose the runtime-required taint: every custom resource that requires it is complete on them
     /// (operator `HandleRuntimeRequired`).
     fn untainted(&self, model: &Model<'a>, skyhook: &str) -> Vec<&'a Node> {
-        let requiring = model.resources.iter().filter(|resource| resource.skyhook.spec.runtime_required);
-        let requiring: Vec<&Resource<'a>> = requiring.collect();
+        let requiring: Vec<&Resource<'a>> =
+            model.resources.iter().filter(|resource| resource.skyhook.spec.runtime_required).collect();
         let Some(own) = requiring.iter().find(|resource| resource.skyhook.name() == skyhook) else {
             return Vec::new();
         };
@@ -243,8 +258,7 @@ impl<'a> Timeline<'a> {
 
 /// The effects that can be computed without a timeline.
 fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
-    let sizes = resource.compartments.iter();
-    let sizes = sizes.map(|c| {
+    let sizes = resource.compartments.iter().map(|c| {
         // Reset the counters: the recorded ones belong to a rollout that is over.
         let fresh = BatchState { completed_nodes: 0, failed_nodes: 0, ..c.state.clone() };
         c.batch_size(c.members.len() as i64, &fresh)
@@ -254,29 +268,22 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     let (stuck, stuck_on) = stuck(model, resource).unzip();
     Effects {
         skyhook,
-        packages: Vec::new(),
-        deselected: Vec::new(),
-        cordoned: Vec::new(),
-        interrupted_uncordoned: Vec::new(),
-        untainted: Vec::new(),
-        evicted: None,
-        refusing: Vec::new(),
         allowed: (!partial).then(|| sizes.sum()),
         overlapping: resource.skyhook.spec.deployment_policy.is_empty(),
         waiting: if partial { Vec::new() } else { model.waiting_for(skyhook) },
         stuck,
-        incomplete: (!partial).then(|| resource.places.iter().filter(|place| !place.complete).count()),
+        incomplete: (!partial)
+            .then(|| resource.places.iter().filter(|place| resource.is_open(place)).count()),
         stuck_on: stuck_on.flatten(),
         unread: unread(model, skyhook),
-        remaining: None,
+        ..Effects::default()
     }
 }
 
 /// A source that was not read, so that the progress on some node is unknown. Ignores nodes that were not
 /// named: they only affect the order.
 fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
-    let mut reasons = model.all_progress(skyhook).map(|(_, p)| p.reason);
-    reasons.find_map(|reason| match reason {
+    model.all_progress(skyhook).map(|(_, p)| p.reason).find_map(|reason| match reason {
         WaitReason::Unread(Source::Nodes) if model.cluster.limited_to_named_nodes => None,
         WaitReason::Unread(source) => Some(source),
         _ => None,
@@ -410,8 +417,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn of(model: Model<'a>) -> Simulation<'a> {
-        let resources = model.resources.iter();
-        let interrupts = resources.flat_map(|resource| {
+        let interrupts = model.resources.iter().flat_map(|resource| {
             resource.packages.iter().filter_map(|p| Some(((resource.skyhook.name(), p.name), p.interrupt?)))
         });
         Simulation { interrupts: interrupts.collect(), timeline: model.timeline() }
@@ -576,6 +582,9 @@ impl Effects<'_> {
 
     /// Why the rollout never completes, with the node if the reason names none.
     pub fn why_stuck(&self) -> Option<String> {
+        if self.refused_drain.is_some() {
+            return self.refused_drain.clone();
+        }
         let reason = self.stuck.as_ref()?;
         Some(match (reason, self.stuck_on) {
             (WaitReason::Ignored, Some(node)) => format!("{node} is ignored"),
@@ -613,7 +622,7 @@ impl Effects<'_> {
             stuck: self.why_stuck(),
             incomplete_nodes: self
                 .incomplete
-                .filter(|nodes| *nodes > 0 && self.stuck.is_some() && self.stuck_on.is_some()),
+                .filter(|nodes| *nodes > 0 && self.stuck_on.is_some() && self.why_stuck().is_some()),
             estimate: self.remaining.map(|remaining| remaining.seconds),
             uncertainty: self.remaining.map(|remaining| remaining.uncertainty),
         }

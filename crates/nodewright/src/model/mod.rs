@@ -56,6 +56,7 @@ pub use action::{NodeProgress, ProgressState, QueuePosition};
 pub use effects::{
     Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, Simulation, WorkByPlace, effects,
 };
+pub use gates::drain::{DrainRefusal, drain_state};
 pub use next_nodes::{AtOnce, NextNodes};
 pub use on_nodes::{Batch, Predecessor};
 pub use on_nodes::{DrainProgress, knows_workloads_on, waiting_for_drain};
@@ -84,6 +85,8 @@ pub struct Model<'a> {
     resources: Vec<Resource<'a>>,
     /// The reason why the operator works on no custom resource at all.
     halt: Option<WaitReason<'a>>,
+    /// Whether the model is one of [`Model::unhindered`].
+    unhindered: bool,
     /// Pods that are not package stages, by node.
     workloads: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
 }
@@ -95,8 +98,8 @@ impl<'a> Model<'a> {
         model
     }
 
-    /// The model without pauses, disables, ignore labels, taints, stopped rollouts, missing policies and earlier custom
-    /// resources, and with a running operator.
+    /// The model without pauses, disables, ignore labels, taints, stopped rollouts, missing policies, refused drains and
+    /// earlier custom resources, and with a running operator.
     pub fn unhindered(cluster: &'a Cluster) -> Model<'a> {
         Model::reconcile(cluster, true)
     }
@@ -107,7 +110,7 @@ impl<'a> Model<'a> {
     }
 
     fn reconcile(cluster: &'a Cluster, unhindered: bool) -> Model<'a> {
-        let mut skyhooks: Vec<&'a Skyhook> = cluster.skyhooks.items().iter().collect();
+        let mut skyhooks: Vec<&'a Skyhook> = cluster.skyhooks.iter().collect();
         // Operator `BuildState`: by priority, then by name.
         skyhooks.sort_by_key(|s| s.order());
         Model::of(cluster, Operator::new(cluster), Rc::new(Runs::new(cluster)), skyhooks, unhindered)
@@ -121,7 +124,7 @@ impl<'a> Model<'a> {
         unhindered: bool,
     ) -> Model<'a> {
         let resources = resource::build(cluster, operator, &runs, skyhooks, unhindered);
-        Model { cluster, operator, runs, resources, halt: None, workloads: OnceCell::new() }
+        Model { cluster, operator, runs, resources, halt: None, unhindered, workloads: OnceCell::new() }
     }
 
     /// The progress of a custom resource on a node; `None` if the custom resource does not select the node.
@@ -173,8 +176,9 @@ impl<'a> Model<'a> {
         let Some(resource) = self.resource(skyhook) else {
             return Vec::new();
         };
-        let compartments = resource.compartments.iter();
-        compartments
+        resource
+            .compartments
+            .iter()
             .map(|c| {
                 let nodes = c.members.iter().map(|at| resource.nodes[*at as usize]).collect();
                 (c.name, nodes)
@@ -220,7 +224,7 @@ impl<'a> Model<'a> {
     fn workloads_on(&self, node: &str) -> &[&'a Pod] {
         let by_node = self.workloads.get_or_init(|| {
             let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-            for pod in self.cluster.workloads.items() {
+            for pod in &self.cluster.workloads {
                 by_node.entry(&pod.spec.node_name).or_default().push(pod);
             }
             by_node

@@ -70,8 +70,10 @@ impl<'a> Model<'a> {
     pub fn unfinished(&self, skyhook: &Skyhook) -> impl Iterator<Item = &'a Node> {
         let resource = self.resource(skyhook.name());
         resource.into_iter().flat_map(|resource| {
-            let places = resource.by_name().filter(|(_, place)| !resource.is_done(place));
-            places.map(|(index, _)| resource.nodes[index])
+            resource
+                .by_name()
+                .filter(|(_, place)| !resource.is_done(place))
+                .map(|(index, _)| resource.nodes[index])
         })
     }
 
@@ -83,8 +85,7 @@ impl<'a> Model<'a> {
         if self.cluster.runtime_required().on(node).is_none() {
             return Vec::new();
         }
-        let skyhooks = self.cluster.skyhooks.items().iter().filter(|s| s.spec.runtime_required);
-        let keepers = skyhooks.filter(|s| {
+        let keepers = self.cluster.skyhooks.iter().filter(|s| s.spec.runtime_required).filter(|s| {
             let here = self.at(s.name(), node);
             let open = |place: &Place| !s.is_active() || s.deleting() || !place.complete;
             here.is_some_and(|(resource, index)| open(&resource.places[index]))
@@ -111,8 +112,10 @@ impl<'a> Model<'a> {
             return Vec::new();
         };
         let places = resource.by_name();
-        let actionable = places.filter(|(_, place)| resource.is_unblocked(place) && !place.ignored);
-        actionable.map(|(index, _)| resource.nodes[index]).collect()
+        places
+            .filter(|(_, place)| resource.is_unblocked(place) && !place.ignored)
+            .map(|(index, _)| resource.nodes[index])
+            .collect()
     }
 
     /// The batch of each compartment with incomplete nodes, without compartments whose rollout has stopped.
@@ -147,14 +150,15 @@ impl<'a> Model<'a> {
         let cluster = self.cluster;
         let package_runs = cluster.package_runs();
         let changes = Changes::new(cluster);
-        cluster.skyhooks.items().iter().any(|skyhook| {
+        cluster.skyhooks.iter().any(|skyhook| {
             let of_all = changes.of_skyhook(skyhook);
             let late = |node: &&Node| {
                 let last = of_all.max(changes.of_node(&package_runs, skyhook, node));
                 cluster.seconds_since(last).is_some_and(|age| age >= PROMPT)
             };
-            let mut nodes = self.actionable_nodes(skyhook).into_iter();
-            nodes.any(|node| !package_runs.any_alive_on(skyhook.name(), &node.name) && late(&node))
+            self.actionable_nodes(skyhook)
+                .into_iter()
+                .any(|node| !package_runs.any_alive_on(skyhook.name(), &node.name) && late(&node))
         })
     }
 
@@ -243,9 +247,9 @@ pub fn waiting_for_drain(cluster: &Cluster) -> Vec<&str> {
     let interrupts = |skyhook: &Skyhook| {
         skyhook.packages().any(|(name, package)| skyhook.pending_interrupt(name, package).is_some())
     };
-    let deleted = cluster.nodes.items().iter().filter(|node| node.deletion.is_some());
-    let mut names: Vec<&str> = deleted.map(|node| node.name.as_str()).collect();
-    if cluster.skyhooks.items().iter().any(interrupts) {
+    let mut names: Vec<&str> =
+        cluster.nodes.iter().filter(|node| node.deletion.is_some()).map(|node| node.name.as_str()).collect();
+    if cluster.skyhooks.iter().any(interrupts) {
         let drains = Model::new(cluster).drains();
         names.extend(drains.iter().map(|drain| drain.node.name.as_str()));
     }
@@ -272,7 +276,7 @@ impl<'a> Model<'a> {
     pub fn drains(&self) -> Vec<Drain<'a>> {
         let mut drains = Vec::new();
         let cluster = self.cluster;
-        let resources = cluster.skyhooks.items().iter().filter_map(|s| self.resource(s.name()));
+        let resources = cluster.skyhooks.iter().filter_map(|s| self.resource(s.name()));
         for resource in resources.filter(|r| r.packages.iter().any(SpecPackage::interrupts)) {
             let skyhook = resource.skyhook;
             let idle = cluster.is_idle(skyhook);
@@ -318,7 +322,10 @@ impl<'a> Model<'a> {
 
 /// The packages on a node whose next stage starts with a drain, without running ones.
 fn due<'m, 'a>(at: &At<'m, 'a>) -> impl Iterator<Item = &'a str> {
-    let drains = at.profile.due.iter().filter(|(_, step)| matches!(step, Step::Start { drains: true, .. }));
-    let names = drains.map(|(package, _)| at.resource.packages[*package].name);
-    names.filter(|name| !at.runs().any(|run| run.alive() && (run.package == *name || run.interrupt)))
+    at.profile
+        .due
+        .iter()
+        .filter(|(_, step)| matches!(step, Step::Start { drains: true, .. }))
+        .map(|(package, _)| at.resource.packages[*package].name)
+        .filter(|name| !at.runs().any(|run| run.alive() && (run.package == *name || run.interrupt)))
 }

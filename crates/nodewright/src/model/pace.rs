@@ -28,6 +28,7 @@ const STEADY: f64 = 0.15;
 
 /// Durations in seconds. A stage lasts from the creation of its Job until the operator starts the next stage,
 /// or until the Job ends.
+#[derive(Default)]
 pub(super) struct Pace {
     /// Durations by key: of a stage of one package, of the stage in a custom resource, and so on, up to all
     /// stages.
@@ -63,13 +64,7 @@ struct Times {
 
 impl Pace {
     pub fn measure(cluster: &Cluster, runs: &Runs<'_>, resources: &[Resource<'_>]) -> Pace {
-        let mut pace = Pace {
-            stages: HashMap::new(),
-            ratios: Vec::new(),
-            usual: HashMap::default(),
-            pauses: HashMap::new(),
-            rounds: HashMap::new(),
-        };
+        let mut pace = Pace::default();
         let times = |resource: &Resource<'_>| -> Vec<Times> {
             let name = resource.skyhook.name();
             let condition = cluster.flavor().key(&format!("{name}/NotReady"));
@@ -172,8 +167,8 @@ impl Pace {
     /// are deleted once they have ended, so that only the total duration of a node's stages can be measured.
     fn learn_from_batches(&mut self, at: usize, resource: &Resource<'_>, nodes: &[Times]) {
         for compartment in &resource.compartments {
-            let members = compartment.members.iter();
-            let mut ends: Vec<Timestamp> = members.filter_map(|member| nodes[*member as usize].end).collect();
+            let mut ends: Vec<Timestamp> =
+                compartment.members.iter().filter_map(|member| nodes[*member as usize].end).collect();
             ends.sort_unstable();
             let size = usize::try_from(compartment.state.last_batch_size).unwrap_or(0);
             if size == 0 || size > ends.len() {
@@ -285,8 +280,8 @@ fn longest_chain(resource: &Resource<'_>) -> usize {
     // One pass per package is enough for the longest chain, and ends for cycles as well.
     for _ in packages.clone() {
         for at in packages.clone() {
-            let depends_on = resource.order.depends_on[at].iter().flatten();
-            let before = depends_on.map(|on| chains[*on]).max().unwrap_or(0);
+            let before =
+                resource.order.depends_on[at].iter().flatten().map(|on| chains[*on]).max().unwrap_or(0);
             let own = resource.packages[at].stages().len();
             chains[at] = own + before;
         }

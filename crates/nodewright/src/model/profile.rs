@@ -1,7 +1,7 @@
 //! Node states after the operator's handlers have run in a reconcile, before any work on nodes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::operator::{Operator, Slot, Step, step};
 use crate::api::skyhook::interrupt_strength;
@@ -47,6 +47,7 @@ impl<'a> SpecPackage<'a> {
 }
 
 /// A distinct node state of a custom resource; thousands of nodes share a few.
+#[derive(Default)]
 pub(super) struct Profile<'a> {
     pub record: Option<&'a NodeRecord>,
     /// The slots after the operator's handlers have run, by index of the package.
@@ -77,18 +78,7 @@ impl<'a> Profile<'a> {
         record: Option<&'a NodeRecord>,
         handled: bool,
     ) -> Profile<'a> {
-        let mut profile = Profile {
-            record,
-            slots: Vec::with_capacity(packages.len()),
-            begins: false,
-            removes: None,
-            pending: false,
-            complete: false,
-            leaves: false,
-            due: Vec::new(),
-            waits: None,
-            removing: false,
-        };
+        let mut profile = Profile { record, slots: Vec::with_capacity(packages.len()), ..Profile::default() };
         for (at, package) in packages.iter().enumerate() {
             let slot = record.and_then(|record| record.entry(&package.key)).map(Slot::read);
             profile.pending |= slot.is_some() && package.package.uninstall().enabled;
@@ -187,14 +177,8 @@ impl<'a> Profile<'a> {
         let mut profile = Profile {
             record: self.record,
             slots: self.slots.clone(),
-            begins: false,
             removes: self.removes.filter(|at| *at != package),
-            pending: false,
-            complete: false,
-            leaves: false,
-            due: Vec::new(),
-            waits: None,
-            removing: false,
+            ..Profile::default()
         };
         profile.slots[package] = slot;
         let enabled = |at: usize| packages[at].package.uninstall().enabled;
@@ -220,9 +204,8 @@ impl<'a> Profile<'a> {
             return;
         }
         let leaves = (0..packages.len()).filter(|at| in_cycle(&self.slots[*at]));
-        let next = order.next(operator, &complete).into_iter();
         // Operator `shouldSkipApplyForUninstall`.
-        let installs = next.filter(|at| match &self.slots[*at] {
+        let installs = order.next(operator, &complete).into_iter().filter(|at| match &self.slots[*at] {
             Some(slot) => !slot.stage.is_uninstall(),
             None => !packages[*at].uninstalls,
         });
@@ -240,10 +223,7 @@ impl<'a> Profile<'a> {
         due.iter().for_each(|at| open[*at] = false);
         let open = (0..packages.len()).filter(|at| open[*at]);
         self.waits = open
-            .filter_map(|at| {
-                let mut missing = order.depends_on[at].iter().flatten();
-                Some((at, *missing.find(|on| !complete[**on])?))
-            })
+            .filter_map(|at| Some((at, *order.depends_on[at].iter().flatten().find(|on| !complete[**on])?)))
             .next();
     }
 }
@@ -393,7 +373,7 @@ fn undecided(skyhook: &Skyhook) -> BTreeSet<&str> {
 /// The shortest cycle of `dependsOn` through a package, as a path from the package to itself.
 fn cycle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
     let mut seen = BTreeSet::new();
-    let mut paths = std::collections::VecDeque::from([vec![start]]);
+    let mut paths = VecDeque::from([vec![start]]);
     while let Some(path) = paths.pop_front() {
         let package = skyhook.package(path[path.len() - 1])?;
         for next in package.depends_on.keys().map(String::as_str) {
@@ -420,8 +400,7 @@ impl Order {
     pub fn next(&self, operator: &Operator<'_>, complete: &[bool]) -> Vec<usize> {
         let done = complete.iter().filter(|done| **done).count();
         let ready = |at: &usize| {
-            let mut depends_on = self.depends_on[*at].iter();
-            !complete[*at] && depends_on.all(|on| on.is_some_and(|on| complete[on]))
+            !complete[*at] && self.depends_on[*at].iter().all(|on| on.is_some_and(|on| complete[on]))
         };
         let all = 0..self.depends_on.len();
         if !operator.before(0, 18) || done == 0 {
@@ -429,8 +408,7 @@ impl Order {
         }
         // Before v0.18, a package without dependencies is considered only while the number of complete packages does
         // not exceed the number of packages without dependencies (upstream 387).
-        let roots = all.clone().filter(|at| self.depends_on[*at].is_empty());
-        let roots: Vec<usize> = roots.collect();
+        let roots: Vec<usize> = all.clone().filter(|at| self.depends_on[*at].is_empty()).collect();
         if done <= roots.len() {
             let open: Vec<usize> = roots.into_iter().filter(|at| !complete[*at]).collect();
             if !open.is_empty() {

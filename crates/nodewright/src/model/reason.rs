@@ -85,141 +85,135 @@ pub enum WaitReason<'a> {
     Unread(Source),
 }
 
-impl WaitReason<'_> {
+/// The words for a reason.
+pub struct Description {
     /// The name of the reason in printed documents.
-    pub fn code(&self) -> &'static str {
-        match self {
-            WaitReason::Nothing => "Nothing",
-            WaitReason::Paused => "Paused",
-            WaitReason::Disabled => "Disabled",
-            WaitReason::OperatorDown => "OperatorDown",
-            WaitReason::MigrationHold(_) => "MigrationHold",
-            WaitReason::MalformedState { .. } => "MalformedState",
-            WaitReason::Ignored => "Ignored",
-            WaitReason::Taint(_) => "Taint",
-            WaitReason::Earlier { .. } => "Earlier",
-            WaitReason::PolicyMissing(_) => "PolicyMissing",
-            WaitReason::RolloutStopped(_) => "RolloutStopped",
-            WaitReason::Batch { .. } => "Batch",
-            WaitReason::BatchSibling(_) => "BatchSibling",
-            WaitReason::Dependency { .. } => "Dependency",
-            WaitReason::NeverScheduled(_) => "NeverScheduled",
-            WaitReason::Stage { .. } => "Stage",
-            WaitReason::Kubelet(_) => "Kubelet",
-            WaitReason::GivenUp { .. } => "GivenUp",
-            WaitReason::ProtectedPod(_) => "ProtectedPod",
-            WaitReason::Drain(_) => "Drain",
-            WaitReason::OtherRun { .. } => "OtherRun",
-            WaitReason::OtherInterrupt(_) => "OtherInterrupt",
-            WaitReason::Deletion(_) => "Deletion",
-            WaitReason::Unread(_) => "Unread",
-        }
-    }
-
+    pub code: &'static str,
     /// The responsible object as `kind/name`, or its plain name if it is not a Kubernetes object.
-    pub fn object(&self) -> Option<String> {
-        Some(match self {
-            WaitReason::Nothing
-            | WaitReason::Paused
-            | WaitReason::Disabled
-            | WaitReason::OperatorDown
-            | WaitReason::Ignored => return None,
-            WaitReason::MigrationHold(skyhook) => skyhook.reference(),
-            WaitReason::MalformedState { node, .. } => node.reference(),
-            WaitReason::Taint(taint) => taint.kubectl_notation(),
-            WaitReason::Earlier { skyhook, .. } => skyhook.reference(),
-            WaitReason::PolicyMissing(name) => format!("deploymentpolicy/{name}"),
-            WaitReason::RolloutStopped(compartment) => (*compartment).to_owned(),
-            WaitReason::Batch { compartment, node } => match node {
-                Some(node) => node.reference(),
-                None => (*compartment).to_owned(),
+    pub object: Option<String>,
+    pub text: String,
+}
+
+impl WaitReason<'_> {
+    pub fn describe(&self) -> Description {
+        let words = |code, object, text| Description { code, object: Some(object), text };
+        let without_object = |code, text: &str| Description { code, object: None, text: text.to_owned() };
+        match self {
+            WaitReason::Nothing => without_object("Nothing", "nothing to wait for"),
+            WaitReason::Paused => without_object("Paused", "the custom resource is paused"),
+            WaitReason::Disabled => without_object("Disabled", "the custom resource is disabled"),
+            WaitReason::OperatorDown => without_object("OperatorDown", "the operator is not running"),
+            WaitReason::Ignored => without_object("Ignored", "the node is ignored"),
+            WaitReason::MigrationHold(skyhook) => words(
+                "MigrationHold",
+                skyhook.reference(),
+                format!("the operator waits for the rollout of {skyhook}"),
+            ),
+            WaitReason::MalformedState { skyhook, node } => words(
+                "MalformedState",
+                node.reference(),
+                format!("the node state of {skyhook} on {node} cannot be read"),
+            ),
+            WaitReason::Taint(taint) => {
+                let taint = taint.kubectl_notation();
+                let text = format!("the custom resource does not tolerate the taint {taint}");
+                words("Taint", taint, text)
+            }
+            WaitReason::Earlier { skyhook, node, everywhere } => words(
+                "Earlier",
+                skyhook.reference(),
+                if *everywhere {
+                    format!(
+                        "{skyhook} must first complete on all of its nodes, and is not complete on {node}"
+                    )
+                } else {
+                    format!("{skyhook} runs first on the node")
+                },
+            ),
+            WaitReason::PolicyMissing(name) => words(
+                "PolicyMissing",
+                format!("deploymentpolicy/{name}"),
+                format!("deployment policy {name} does not exist"),
+            ),
+            WaitReason::RolloutStopped(compartment) => {
+                let title = compartment_title(compartment);
+                let text = format!("failures have stopped the rollout of compartment {title}");
+                words("RolloutStopped", (*compartment).to_owned(), text)
+            }
+            WaitReason::Batch { compartment, node } => {
+                let title = compartment_title(compartment);
+                let (object, text) = match node {
+                    Some(node) => (
+                        node.reference(),
+                        format!("the batch of compartment {title} is in progress on {node}"),
+                    ),
+                    None => (
+                        (*compartment).to_owned(),
+                        format!("the next batch of compartment {title} has not been chosen yet"),
+                    ),
+                };
+                words("Batch", object, text)
+            }
+            WaitReason::BatchSibling(node) => words(
+                "BatchSibling",
+                node.reference(),
+                format!("the operator continues once {node} is no longer in progress"),
+            ),
+            WaitReason::Dependency { package, dependency } => words(
+                "Dependency",
+                (*dependency).to_owned(),
+                format!("{package} depends on {dependency}, which is not complete"),
+            ),
+            WaitReason::NeverScheduled(package) => words(
+                "NeverScheduled",
+                (*package).to_owned(),
+                format!("the operator does not schedule {package} anymore"),
+            ),
+            WaitReason::Stage { package, stage } => {
+                words("Stage", package.clone(), format!("stage {stage} of {package} is running"))
+            }
+            WaitReason::Kubelet(pod) => {
+                words("Kubelet", pod.to_string(), format!("the kubelet has not started {pod}"))
+            }
+            WaitReason::GivenUp { package, stage, run } => words(
+                "GivenUp",
+                run.clone(),
+                format!("stage {stage} of {package} has failed permanently: {run}"),
+            ),
+            WaitReason::ProtectedPod(pod) => words(
+                "ProtectedPod",
+                pod.to_string(),
+                format!("{pod} forbids an interrupt while it runs on the node"),
+            ),
+            WaitReason::Drain(pods) => Description {
+                code: "Drain",
+                object: pods.first().map(ToString::to_string),
+                text: match pods.as_slice() {
+                    [pod] => format!("the drain waits for {pod}"),
+                    pods => format!("the drain waits for {} pods", pods.len()),
+                },
             },
-            WaitReason::BatchSibling(node) | WaitReason::Deletion(node) => node.reference(),
-            WaitReason::Dependency { dependency, .. } => (*dependency).to_owned(),
-            WaitReason::NeverScheduled(package) => (*package).to_owned(),
-            WaitReason::Stage { package, .. } => package.clone(),
-            WaitReason::Kubelet(pod) | WaitReason::ProtectedPod(pod) => pod.to_string(),
-            WaitReason::GivenUp { run, .. } | WaitReason::OtherRun { run, .. } => run.clone(),
-            WaitReason::Drain(pods) => pods.first()?.to_string(),
-            WaitReason::OtherInterrupt(package) => (*package).to_owned(),
-            WaitReason::Unread(source) => source.to_string(),
-        })
+            WaitReason::OtherRun { run, .. } => {
+                words("OtherRun", run.clone(), format!("the interrupt waits for {run}"))
+            }
+            WaitReason::OtherInterrupt(package) => words(
+                "OtherInterrupt",
+                (*package).to_owned(),
+                format!("the interrupt of {package} runs first"),
+            ),
+            WaitReason::Deletion(node) => {
+                words("Deletion", node.reference(), format!("packages must first be uninstalled from {node}"))
+            }
+            WaitReason::Unread(source) => {
+                words("Unread", source.to_string(), format!("{source} were not read"))
+            }
+        }
     }
 }
 
 /// Formats the reason as a clause that follows "because" or is used alone.
 impl fmt::Display for WaitReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitReason::Nothing => f.write_str("nothing to wait for"),
-            WaitReason::Paused => f.write_str("the custom resource is paused"),
-            WaitReason::Disabled => f.write_str("the custom resource is disabled"),
-            WaitReason::OperatorDown => f.write_str("the operator is not running"),
-            WaitReason::MigrationHold(skyhook) => {
-                write!(f, "the operator waits for the rollout of {skyhook}")
-            }
-            WaitReason::MalformedState { skyhook, node } => {
-                write!(f, "the node state of {skyhook} on {node} cannot be read")
-            }
-            WaitReason::Ignored => f.write_str("the node is ignored"),
-            WaitReason::Taint(taint) => {
-                write!(f, "the custom resource does not tolerate the taint {}", taint.kubectl_notation())
-            }
-            WaitReason::Earlier { skyhook, node, everywhere: true } => {
-                write!(f, "{skyhook} must first complete on all of its nodes, and is not complete on {node}")
-            }
-            WaitReason::Earlier { skyhook, .. } => write!(f, "{skyhook} runs first on the node"),
-            WaitReason::PolicyMissing(name) => {
-                write!(f, "deployment policy {name} does not exist")
-            }
-            WaitReason::RolloutStopped(compartment) => {
-                write!(
-                    f,
-                    "failures have stopped the rollout of compartment {}",
-                    compartment_title(compartment)
-                )
-            }
-            WaitReason::Batch { compartment, node } => match node {
-                Some(node) => write!(
-                    f,
-                    "the batch of compartment {} is in progress on {node}",
-                    compartment_title(compartment)
-                ),
-                None => write!(
-                    f,
-                    "the next batch of compartment {} has not been chosen yet",
-                    compartment_title(compartment)
-                ),
-            },
-            WaitReason::BatchSibling(node) => {
-                write!(f, "the operator continues once {node} is no longer in progress")
-            }
-            WaitReason::Dependency { package, dependency } => {
-                write!(f, "{package} depends on {dependency}, which is not complete")
-            }
-            WaitReason::NeverScheduled(package) => {
-                write!(f, "the operator does not schedule {package} anymore")
-            }
-            WaitReason::Stage { package, stage } => write!(f, "stage {stage} of {package} is running"),
-            WaitReason::Kubelet(pod) => write!(f, "the kubelet has not started {pod}"),
-            WaitReason::GivenUp { package, stage, run } => {
-                write!(f, "stage {stage} of {package} has failed permanently: {run}")
-            }
-            WaitReason::ProtectedPod(pod) => {
-                write!(f, "{pod} forbids an interrupt while it runs on the node")
-            }
-            WaitReason::Drain(pods) => match pods.as_slice() {
-                [pod] => write!(f, "the drain waits for {pod}"),
-                pods => write!(f, "the drain waits for {} pods", pods.len()),
-            },
-            WaitReason::OtherRun { run, .. } => write!(f, "the interrupt waits for {run}"),
-            WaitReason::OtherInterrupt(package) => {
-                write!(f, "the interrupt of {package} runs first")
-            }
-            WaitReason::Deletion(node) => {
-                write!(f, "packages must first be uninstalled from {node}")
-            }
-            WaitReason::Unread(source) => write!(f, "{source} were not read"),
-        }
+        f.write_str(&self.describe().text)
     }
 }

@@ -10,7 +10,7 @@ use super::profile::{Order, Profile, SpecPackage};
 use super::runs::Runs;
 use super::selection::{Selection, select};
 use crate::api::{DeploymentPolicy, Skyhook, Stage, State};
-use crate::cluster::{Cluster, ConfigMap, Node, NodeRecord};
+use crate::cluster::{Cluster, ConfigMap, Node, NodeRecord, kubernetes};
 
 pub(super) struct Resource<'a> {
     pub skyhook: &'a Skyhook,
@@ -49,6 +49,11 @@ pub(super) struct Resource<'a> {
 impl<'a> Resource<'a> {
     pub fn profile(&self, place: &Place) -> &Profile<'a> {
         &self.profiles[place.profile as usize]
+    }
+
+    /// Whether work is left on a node: an uninstall if the custom resource is being deleted.
+    pub fn is_open(&self, place: &Place) -> bool {
+        if self.deleting { self.profile(place).pending } else { !place.complete }
     }
 
     /// Whether it is unknown which nodes join the nodes in progress: the operator has not recorded any batch.
@@ -101,9 +106,8 @@ impl<'a> Builder<'_, 'a> {
     fn build(&self, earlier: &mut [u16], index: u16, gate: Option<(&'a Skyhook, &'a Node)>) -> Resource<'a> {
         let skyhook = self.skyhook;
         let nodes = self.nodes();
-        let packages = skyhook.packages();
         let mut packages: Vec<SpecPackage<'a>> =
-            packages.map(|(name, package)| SpecPackage::new(skyhook, name, package)).collect();
+            skyhook.packages().map(|(name, package)| SpecPackage::new(skyhook, name, package)).collect();
         let handled = skyhook.is_active() || self.unhindered;
         let (profile_of, mut profiles) = self.profiles(&nodes, &packages, handled);
         if handled {
@@ -166,7 +170,7 @@ impl<'a> Builder<'_, 'a> {
     fn nodes(&self) -> Vec<&'a Node> {
         let selector = &self.skyhook.spec.node_selectors;
         let mut nodes: Vec<&Node> = if self.cluster.limited_to_named_nodes {
-            self.cluster.nodes.items().iter().filter(|n| selector.matches(&n.labels)).collect()
+            self.cluster.nodes.iter().filter(|n| selector.matches(&n.labels)).collect()
         } else {
             self.cluster.selected(self.skyhook).collect()
         };
@@ -368,7 +372,7 @@ fn recorded<'a>(cluster: &'a Cluster, skyhook: &Skyhook, package: &SpecPackage<'
     if package.package.config_map.is_empty() {
         return None;
     }
-    let wanted = crate::cluster::kubernetes::name(skyhook, package.name, package.package);
+    let wanted = kubernetes::name(skyhook, package.name, package.package);
     let owner = (cluster.flavor(), skyhook.name());
-    cluster.config_maps.items().iter().find(|map| map.metadata.name == wanted && map.owner() == Some(owner))
+    cluster.config_maps.iter().find(|map| map.metadata.name == wanted && map.owner() == Some(owner))
 }

@@ -36,8 +36,10 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
     // Before v0.20 nodes that are ignored or not tolerated are chosen as well: they occupy slots, but no work
     // starts on them.
     let selectable = |at: &u32| operator.before(0, 20) || place(at).eligible();
-    let in_progress = members().filter(|at| place(at).status == Status::InProgress && selectable(at));
-    let in_progress: Vec<u32> = in_progress.chain(members().filter(|at| place(at).keeps_slot())).collect();
+    let in_progress: Vec<u32> = members()
+        .filter(|at| place(at).status == Status::InProgress && selectable(at))
+        .chain(members().filter(|at| place(at).keeps_slot()))
+        .collect();
     let waits_in_batch = |at: &u32| {
         let place = place(at);
         place.in_recorded_batch && place.status != Status::Complete && place.status != Status::InProgress

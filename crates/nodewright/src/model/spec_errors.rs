@@ -292,8 +292,7 @@ fn refused_variable(variable: &Value) -> Option<String> {
 fn refused_toleration(toleration: &Value) -> Option<(&'static str, String)> {
     let text = |field: &str| toleration[field].as_str().unwrap_or_default();
     let (key, operator, value, effect) = (text("key"), text("operator"), text("value"), text("effect"));
-    let key_error = qualified_name_error(key).filter(|_| !key.is_empty());
-    if let Some(why) = key_error {
+    if let Some(why) = qualified_name_error(key).filter(|_| !key.is_empty()) {
         return Some(("key", format!("has the key {key:?}, which {why}")));
     }
     match operator {

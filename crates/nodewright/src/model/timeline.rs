@@ -1,5 +1,6 @@
 //! The operator's future actions until the end of all rollouts, with their times.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::SignedDuration;
@@ -19,8 +20,24 @@ pub struct Timeline<'a> {
     pub(super) ends: Vec<(&'a str, Remaining)>,
     /// The custom resources that do not finish in the simulation.
     pub stuck: Vec<&'a str>,
+    /// By custom resource, the first drain that it waits for and that is refused until someone intervenes.
+    pub refused: BTreeMap<&'a str, RefusedDrain<'a>>,
     /// Why durations are unknown, if they are.
     pub untimed: Option<Untimed<'a>>,
+}
+
+/// A drain that is refused until someone intervenes.
+#[derive(Debug, Clone)]
+pub struct RefusedDrain<'a> {
+    pub node: &'a Node,
+    /// `PodDisruptionBudget apps/web allows no evictions`.
+    pub cause: String,
+}
+
+impl fmt::Display for RefusedDrain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the drain of {} is refused: {}", self.node.name, self.cause)
+    }
 }
 
 /// Why there is no estimate.
@@ -160,7 +177,7 @@ impl Model<'_> {
         let there = named.nodes.iter().all(|name| self.cluster.node(name).is_some());
         let unread = self.cluster.nodes.ok().is_none();
         let known = |name: &String| {
-            let mut all = self.cluster.skyhooks.items().iter().chain(self.cluster.legacy.items());
+            let mut all = self.cluster.skyhooks.iter().chain(&self.cluster.legacy);
             all.any(|s| s.name() == name) || self.cluster.names_on_nodes().contains(&name.as_str())
         };
         unread
@@ -206,7 +223,7 @@ impl Model<'_> {
     /// nodes change.
     fn has_work_elsewhere(&self) -> bool {
         let acts = |skyhook: &&Skyhook| skyhook.is_active() || skyhook.hold().is_some();
-        let mut skyhooks = self.cluster.skyhooks.items().iter().filter(acts);
+        let mut skyhooks = self.cluster.skyhooks.iter().filter(acts);
         skyhooks.any(|skyhook| {
             let status = &skyhook.status;
             if skyhook.deleting() || status.observed_generation < skyhook.metadata.generation {
@@ -217,7 +234,7 @@ impl Model<'_> {
             let Some((done, all)): Option<(usize, usize)> = counts else {
                 return status.status != Some(Status::Complete);
             };
-            let nodes = self.cluster.nodes.items().iter().filter(|node| skyhook.selects(node));
+            let nodes = self.cluster.nodes.iter().filter(|node| skyhook.selects(node));
             let open = nodes.filter(|node| !self.is_done_on(skyhook, node)).count();
             all.saturating_sub(done) > open
         })
@@ -226,7 +243,7 @@ impl Model<'_> {
     /// Whether a package with a requested uninstall is absent on a node. Only the whole list of nodes shows
     /// whether the package was ever installed.
     fn lacks_requested_uninstall(&self) -> bool {
-        self.cluster.skyhooks.items().iter().any(|skyhook| {
+        self.cluster.skyhooks.iter().any(|skyhook| {
             let mut requested = skyhook.packages().filter(|(_, p)| p.uninstall().apply);
             requested.any(|(name, package)| {
                 let absent = |node: &Node| {
@@ -234,20 +251,20 @@ impl Model<'_> {
                     let recorded = on.is_some_and(|on| on.entry(&package.entry_key(name)).is_some());
                     skyhook.selects(node) && !recorded
                 };
-                self.cluster.nodes.items().iter().any(absent)
+                self.cluster.nodes.iter().any(absent)
             })
         })
     }
 
     /// Whether a rollout has stopped: resuming it affects all of its nodes.
     fn has_stopped_rollout(&self) -> bool {
-        self.cluster.skyhooks.items().iter().any(|s| s.stopped_compartments().next().is_some())
+        self.cluster.skyhooks.iter().any(|s| s.stopped_compartments().next().is_some())
     }
 
     /// Whether a pause or disable stops a deletion. Only the whole list of nodes shows whether packages are left
     /// to uninstall; otherwise the operator finishes the deletion.
     fn has_stopped_deletion(&self) -> bool {
-        self.cluster.skyhooks.items().iter().any(|skyhook| skyhook.deleting() && !skyhook.is_active())
+        self.cluster.skyhooks.iter().any(|skyhook| skyhook.deleting() && !skyhook.is_active())
     }
 
     fn has_package(&self, skyhook: &str, package: &str) -> bool {

@@ -150,8 +150,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
         let reason = WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() };
         return NodeProgress::without_action(ProgressState::Running, reason);
     }
-    let mut own = at.runs().filter(own);
-    if let Some(run) = own.find(|run| at.resource.gives_up(at.profile, run)) {
+    if let Some(run) = at.runs().filter(own).find(|run| at.resource.gives_up(at.profile, run)) {
         let reason = WaitReason::GivenUp {
             package: run.package.clone(),
             stage: run.stage.clone(),

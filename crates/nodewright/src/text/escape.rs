@@ -9,6 +9,8 @@ use std::fmt::Write;
 use serde::Serialize;
 use shlex::Quoter;
 
+use super::Joined;
+
 /// Text for one line: control characters, invisible characters and unusual blanks are spelled out.
 ///
 /// ESC becomes `^[` as in kubectl, a newline `\n`, a tab `\t`, other controls `^A`, the rest `<U+202E>`.
@@ -106,8 +108,7 @@ fn is_harmful(c: char) -> bool {
 
 /// Quotes the words of a command for a shell.
 pub fn shell_words<S: AsRef<str>>(argv: &[S]) -> String {
-    let words: Vec<String> = argv.iter().map(|word| shell_word(word.as_ref())).collect();
-    words.join(" ")
+    argv.iter().map(|word| shell_word(word.as_ref())).joined(" ")
 }
 
 /// Quotes a word if necessary; for a flag, only its value: `--for=deleted`, `--for='a b'`.

@@ -10,4 +10,4 @@ pub use escape::shell_words;
 pub use escape::{harmless_json, harmless_lines, harmless_xml, is_harmless, sanitize};
 pub use nodeset::{NodeSet, expand, natural};
 pub use words::{CLOCK_SKEW, age, ago, duration_text, for_how_long, human};
-pub use words::{count, list, plural, some_of};
+pub use words::{Joined, count, distinct, list, plural, some_of};

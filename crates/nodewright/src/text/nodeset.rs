@@ -6,7 +6,7 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::count;
+use super::{Joined, count};
 
 /// Names, folded if they differ in one number only.
 ///
@@ -109,16 +109,18 @@ impl fmt::Display for NodeSet {
 
 impl NameGroup {
     fn text(&self, runs: &[NumberRange]) -> String {
-        let spelled = runs.iter().map(|run| match (run.len, run.step) {
-            (1, _) => run.first.clone(),
-            (_, 1) => format!("{}-{}", run.first, run.last),
-            (_, step) => format!("{}-{}/{step}", run.first, run.last),
-        });
-        let spelled: Vec<String> = spelled.collect();
+        let spelled = runs
+            .iter()
+            .map(|run| match (run.len, run.step) {
+                (1, _) => run.first.clone(),
+                (_, 1) => format!("{}-{}", run.first, run.last),
+                (_, step) => format!("{}-{}/{step}", run.first, run.last),
+            })
+            .joined(",");
         match runs {
             [run] if run.len == 1 => format!("{}{}{}", self.prefix, run.first, self.suffix),
             [] => self.prefix.clone(),
-            _ => format!("{}[{}]{}", self.prefix, spelled.join(","), self.suffix),
+            _ => format!("{}[{}]{}", self.prefix, spelled, self.suffix),
         }
     }
 
@@ -135,8 +137,7 @@ fn tokens(name: &str) -> Vec<&str> {
     let mut rest = name;
     while !rest.is_empty() {
         let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let digits = rest[text..].find(|c: char| !c.is_ascii_digit());
-        let digits = digits.unwrap_or(rest.len() - text);
+        let digits = rest[text..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - text);
         tokens.push(&rest[..text]);
         tokens.push(&rest[text..text + digits]);
         rest = &rest[text + digits..];
@@ -151,8 +152,9 @@ fn shape(tokens: &[&str]) -> String {
 
 /// Folds names of one shape at the number that gives the fewest groups, or at the last such number.
 fn fold(names: &[Vec<&str>]) -> Vec<NameGroup> {
-    let places = (1..names.first().map_or(0, Vec::len)).step_by(2);
-    let places = places.filter(|at| names.iter().all(|name| is_number(name[*at])));
+    let places = (1..names.first().map_or(0, Vec::len))
+        .step_by(2)
+        .filter(|at| names.iter().all(|name| is_number(name[*at])));
     // Number of distinct names without the number at that position.
     let left =
         |at: usize| names.iter().map(|name| (&name[..at], &name[at + 1..])).collect::<BTreeSet<_>>().len();
@@ -161,24 +163,20 @@ fn fold(names: &[Vec<&str>]) -> Vec<NameGroup> {
         _ => places.rev().min_by_key(|at| left(*at)),
     };
     let Some(place) = place else {
-        let alone = names.iter().map(|name| NameGroup {
-            prefix: name.concat(),
-            runs: Vec::new(),
-            suffix: String::new(),
-        });
-        return alone.collect();
+        return names
+            .iter()
+            .map(|name| NameGroup { prefix: name.concat(), runs: Vec::new(), suffix: String::new() })
+            .collect();
     };
     let mut groups: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for name in names {
         let key = (name[..place].concat(), name[place + 1..].concat());
         groups.entry(key).or_default().push(name[place]);
     }
-    let groups = groups.into_iter().map(|((prefix, suffix), numbers)| NameGroup {
-        prefix,
-        runs: runs(numbers),
-        suffix,
-    });
-    groups.collect()
+    groups
+        .into_iter()
+        .map(|((prefix, suffix), numbers)| NameGroup { prefix, runs: runs(numbers), suffix })
+        .collect()
 }
 
 fn is_number(digits: &str) -> bool {

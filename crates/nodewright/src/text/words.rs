@@ -1,5 +1,6 @@
 //! Numbers, lists, and ages in kubectl's notation.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -33,16 +34,35 @@ pub fn list<S: AsRef<str>>(items: &[S]) -> String {
         [] => String::new(),
         [one] => one.as_ref().to_owned(),
         [first @ .., last] => {
-            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", first.join(", "), last.as_ref())
+            format!("{} and {}", first.joined(", "), last.as_ref())
         }
     }
 }
 
+/// The items in order, each once.
+pub fn distinct<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    Vec::from_iter(BTreeSet::from_iter(items))
+}
+
+/// Joins the items of an iterator, as `join` joins those of a slice.
+pub trait Joined: IntoIterator<Item: AsRef<str>> + Sized {
+    fn joined(self, separator: &str) -> String {
+        let mut joined = String::new();
+        for (at, item) in self.into_iter().enumerate() {
+            if at > 0 {
+                joined.push_str(separator);
+            }
+            joined.push_str(item.as_ref());
+        }
+        joined
+    }
+}
+
+impl<I: IntoIterator<Item: AsRef<str>>> Joined for I {}
+
 /// The first `most` names, and the number of other names.
 pub fn some_of<S: AsRef<str>>(names: &[S], most: usize) -> String {
-    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
-    let shown = shown.join(", ");
+    let shown = names.iter().take(most).joined(", ");
     match names.len().saturating_sub(most) {
         0 => shown,
         more => format!("{shown} and {} more", count(more)),

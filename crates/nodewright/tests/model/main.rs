@@ -149,7 +149,7 @@ fn progress(cluster: &Cluster, node: &str) -> (ProgressState, &'static str, Opti
     let model = Model::new(cluster);
     let progress: NodeProgress<'_> = model.progress("tune", node).expect("a selected node");
     let action = progress.next_action.as_ref().map(Action::to_string);
-    (progress.state, progress.reason.code(), action)
+    (progress.state, progress.reason.describe().code, action)
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn free_and_waiting(cluster: &Cluster) -> (Vec<&str>, Vec<&str>) {
     let model = Model::new(cluster);
     let later = cluster.skyhook("later").expect("a custom resource");
     let free = model.actionable_nodes(later).iter().map(|node| node.name.as_str()).collect();
-    let nodes = cluster.nodes.items().iter();
+    let nodes = cluster.nodes.iter();
     let waits = nodes.filter(|node| model.predecessor_on(later, node).is_some());
     (free, waits.map(|node| node.name.as_str()).collect())
 }
@@ -110,7 +110,7 @@ fn refusing_budgets_matter_only_for_evictions() {
                 },
             }))
             .cluster();
-        let nodes: Vec<_> = cluster.nodes.items().iter().collect();
+        let nodes: Vec<_> = cluster.nodes.iter().collect();
         assert!(knows_workloads_on(&cluster, &nodes));
         effects(&cluster, &cluster, &["tune"]).remove(0).rollout()
     };

@@ -85,7 +85,7 @@ impl Score {
         let cluster = recording.cluster(at);
         let model = Model::new(&cluster);
         let runs = cluster.package_runs();
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             let name = skyhook.name();
             for (compartment, next) in model.next_nodes(name) {
                 self.next(recording, &cluster, name, compartment, &next, at);
@@ -109,7 +109,7 @@ impl Score {
                 let waited = predicted == "none" && before.is_end_of(&progress.reason);
                 let right = predicted == truth || waited;
                 let runs = progress.state == ProgressState::Running && action.is_none();
-                let drains = predicted == "Drain" || progress.reason.code() == "Drain";
+                let drains = predicted == "Drain" || progress.reason.describe().code == "Drain";
                 if runs {
                     self.running.add(right);
                 } else if drains {
@@ -127,7 +127,7 @@ impl Score {
                         recording.name,
                         node.name,
                         progress.state,
-                        progress.reason.code()
+                        progress.reason.describe().code
                     ));
                 }
             }

@@ -9,10 +9,10 @@ use super::{Check, Expectation, operator_log, rules};
 use crate::api::ApiFlavor;
 use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::installation::{Definition, Installation};
-use crate::cluster::{Cluster, Deployment, Kubernetes, Read, Source};
+use crate::cluster::{Cluster, Deployment, Kubernetes, Source, admission};
 use crate::rules::support::mute::Mutes;
 use crate::rules::{Blocks, Finding, NotChecked, Report, Rule, Scope, diagnose};
-use crate::view::{age, ago, list, plural};
+use crate::view::{Joined, age, ago, list, plural};
 
 pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mutes: &Mutes) -> Vec<Check> {
     let mut report = diagnose(cluster, &Scope { rules: rules(), ..Scope::default() });
@@ -37,11 +37,12 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mu
 
 fn server(cluster: &Cluster, installation: &Installation) -> Check {
     let expected = Expectation("server", "the API server responds");
-    match &installation.server {
-        _ if cluster.from_files => expected.not_checked("requires a cluster, not a capture"),
-        Read::Ok(version) => expected.good(format!("Kubernetes {version}")),
-        Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
-        Read::NotRequested => expected.not_asked(cluster),
+    if cluster.from_files {
+        return expected.not_checked("requires a cluster, not a capture");
+    }
+    match expected.read(cluster, &installation.server) {
+        Ok(version) => expected.good(format!("Kubernetes {version}")),
+        Err(check) => check,
     }
 }
 
@@ -50,20 +51,20 @@ fn kubernetes(cluster: &Cluster) -> Option<Check> {
     let missing = cluster.missing_features();
     let Kubernetes { version, of_kubelets } = cluster.kubernetes().filter(|_| !missing.is_empty())?;
     let of = if of_kubelets { " (of the newest kubelet)" } else { "" };
-    let losses =
-        missing.iter().map(|f| format!("{} (new in 1.{}), without which {}", f.name, f.since, f.loss));
-    let losses: Vec<String> = losses.collect();
+    let losses = missing
+        .iter()
+        .map(|f| format!("{} (new in 1.{}), without which {}", f.name, f.since, f.loss))
+        .joined("; ");
     let expected = Expectation("versions", "Kubernetes has the features that the operator relies on");
-    let check = expected.warning(format!("Kubernetes {version}{of} lacks {}", losses.join("; ")));
+    let check = expected.warning(format!("Kubernetes {version}{of} lacks {}", losses));
     Some(check.hint("upgrade Kubernetes"))
 }
 
 fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     let expected = Expectation("definitions", "the operator's CRDs are installed and served");
-    let found = match &installation.definitions {
-        Read::Ok(found) => found,
-        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
-        Read::NotRequested => return expected.not_asked(cluster),
+    let found = match expected.read(cluster, &installation.definitions) {
+        Ok(found) => found,
+        Err(check) => return check,
     };
     let flavor = cluster.flavor();
     let mut wrong = Vec::new();
@@ -91,10 +92,9 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
 
 fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
     let expected = Expectation("operator", "the operator runs");
-    let operators = match &cluster.operators {
-        Read::Ok(operators) => operators,
-        Read::Incomplete(_, why) | Read::Unreadable(why) => return vec![expected.unread(why)],
-        Read::NotRequested => return vec![expected.not_asked(cluster)],
+    let operators = match expected.read(cluster, &cluster.operators) {
+        Ok(operators) => operators,
+        Err(check) => return vec![check],
     };
     if let Some(check) = expected.check_findings(findings, &["SKY501"]) {
         return vec![check];
@@ -146,13 +146,12 @@ fn in_time(cluster: &Cluster, findings: &[Finding]) -> Check {
 
 fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     let expected = Expectation("operator", "leader election");
-    let leases = match &installation.leases {
-        Read::Ok(leases) => leases,
-        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
-        Read::NotRequested => return expected.not_asked(cluster),
+    let leases = match expected.read(cluster, &installation.leases) {
+        Ok(leases) => leases,
+        Err(check) => return check,
     };
     let Some(lease) = leases.iter().max_by_key(|l| l.renewed()) else {
-        let elects = cluster.operators.items().iter().find_map(|d| d.env("LEADER_ELECTION"));
+        let elects = cluster.operators.iter().find_map(|d| d.env("LEADER_ELECTION"));
         return match elects {
             Some("false") => expected.good("leader election is turned off"),
             _ => expected
@@ -189,12 +188,10 @@ fn rights(cluster: &Cluster) -> Check {
     let mut refused = Vec::new();
     let mut failed = Vec::new();
     for source in Scope::default().needs() {
-        match cluster.source(source) {
-            Read::Incomplete(_, why) | Read::Unreadable(why) if why.is_forbidden() => {
-                refused.push(source.to_string())
-            }
-            Read::Incomplete(_, why) | Read::Unreadable(why) => failed.push(format!("{source}: {why}")),
-            Read::Ok(_) | Read::NotRequested => {}
+        match cluster.source(source).unread() {
+            Some(why) if why.is_forbidden() => refused.push(source.to_string()),
+            Some(why) => failed.push(format!("{source}: {why}")),
+            None => {}
         }
     }
     let withheld = !refused.is_empty() || !failed.is_empty();
@@ -217,19 +214,16 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     if let Some(check) = expected.check_findings(findings, &["SKY505", "SKY514"]) {
         return check;
     }
-    match cluster.source(Source::Webhooks) {
-        Read::Ok(0) => expected.good("no webhooks exist for custom resources"),
-        Read::Ok(_) => expected.good(tested(cluster)),
-        Read::Incomplete(_, why) | Read::Unreadable(why) => {
-            Check { withheld: !cluster.from_files, ..expected.unread(&why) }
-        }
-        Read::NotRequested => expected.not_asked(cluster),
+    match expected.read(cluster, &cluster.source(Source::Webhooks)) {
+        Ok(0) => expected.good("no webhooks exist for custom resources"),
+        Ok(_) => expected.good(tested(cluster)),
+        Err(check) => Check { withheld: check.withheld && !cluster.from_files, ..check },
     }
 }
 
-/// The configurations whose backends were tested, and the number of others.
+/// The configurations whose backends were checked, and the number of others.
 fn tested(cluster: &Cluster) -> String {
-    let all = cluster.admission.webhooks.items().iter();
+    let all = cluster.admission.webhooks.iter();
     let tests = |c: &&WebhookConfiguration| c.needs_backend() && cluster.webhooks().knows_backends(c);
     let (tested, others): (Vec<_>, Vec<_>) = all.partition(tests);
     let names: Vec<&str> = tested.iter().map(|c| c.metadata.name.as_str()).collect();
@@ -237,11 +231,11 @@ fn tested(cluster: &Cluster) -> String {
     let others = match others.len() {
         0 => String::new(),
         n => format!(
-            "; not tested: {}, which have failurePolicy Ignore or match other requests",
+            "; not checked: {}, which have failurePolicy Ignore or match other requests",
             plural(n, "other configuration")
         ),
     };
-    format!("tested {names}{others}")
+    format!("backends of {names}{others}")
 }
 
 fn settings(cluster: &Cluster, report: &Report) -> Check {
@@ -251,13 +245,13 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
         let other = matches!(rule.code, "SKY501" | "SKY505" | "SKY514" | "SKY515");
         blocks.contains(&Blocks::Reconcile) && !other
     };
-    let found = report.findings.iter().filter(|f| stops(f.rule, f.blocks));
-    let codes: Vec<&str> = found.map(|f| f.rule.code).collect();
+    let codes: Vec<&str> =
+        report.findings.iter().filter(|f| stops(f.rule, f.blocks)).map(|f| f.rule.code).collect();
     if let Some(check) = expected.check_findings(&report.findings, &codes) {
         return check;
     }
-    let unchecked = report.not_checked.iter();
-    let unchecked: Vec<&NotChecked> = unchecked.filter(|n| stops(n.rule, n.rule.blocks)).collect();
+    let unchecked: Vec<&NotChecked> =
+        report.not_checked.iter().filter(|n| stops(n.rule, n.rule.blocks)).collect();
     unread(cluster, expected, &unchecked)
         .unwrap_or_else(|| expected.good("no finding about them or their nodes stops it"))
 }
@@ -267,14 +261,16 @@ fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&NotChecked]) -
     if unchecked.is_empty() {
         return None;
     }
-    let rules = unchecked.iter().map(|n| n.rule);
-    let mut sources = rules.flat_map(|rule| rule.needs.iter().chain(rule.optional_sources));
-    let failed = sources.any(|source| cluster.has(*source) && cluster.missing(*source).is_some());
+    let failed = unchecked
+        .iter()
+        .map(|n| n.rule)
+        .flat_map(|rule| rule.needs.iter().chain(rule.optional_sources))
+        .any(|source| cluster.has(*source) && cluster.missing(*source).is_some());
     let reasons: BTreeSet<&str> = unchecked.iter().flat_map(|n| n.reason.split("; ")).collect();
     let absent = reasons.iter().map(|reason| reason.strip_prefix("the capture has no "));
     let message = match absent.collect::<Option<Vec<&str>>>() {
         Some(absent) => format!("the capture lacks {}", list(&absent)),
-        None => format!("not read: {}", Vec::from_iter(reasons).join("; ")),
+        None => format!("not read: {}", reasons.joined("; ")),
     };
     let check = expected.not_checked(message);
     Some(Check { withheld: failed || !cluster.from_files, ..check.hint("kubectl skyhook diagnose stuck") })
@@ -285,8 +281,7 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
     if let Some(check) = expected.check_findings(findings, &["SKY506"]) {
         return check;
     }
-    let all = cluster.skyhooks.items().iter();
-    let message = match all.map(|s| (s.size, s.name())).max() {
+    let message = match cluster.skyhooks.iter().map(|s| (s.size, s.name())).max() {
         Some((size, name)) => format!("the largest is {name} at {} KiB", size.div_ceil(1024)),
         None => "no custom resources".to_owned(),
     };
@@ -294,11 +289,7 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
 }
 
 fn of_skyhooks(cluster: &Cluster, expected: Expectation, message: &str) -> Check {
-    match &cluster.skyhooks {
-        Read::Ok(_) => expected.good(message),
-        Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
-        Read::NotRequested => expected.not_asked(cluster),
-    }
+    expected.good_if_read(cluster, &cluster.skyhooks, message)
 }
 
 /// Remaining validity below which a certificate is a warning: the operator renews certificates a week before they
@@ -307,18 +298,18 @@ const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub fn certificates(cluster: &Cluster) -> Check {
     let expected = Expectation("webhooks", "the webhook certificates are valid");
-    let configurations = match &cluster.admission.webhooks {
-        Read::Ok(configurations) => configurations,
-        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
-        Read::NotRequested => return expected.not_asked(cluster),
+    let configurations = match expected.read(cluster, &cluster.admission.webhooks) {
+        Ok(configurations) => configurations,
+        Err(check) => return check,
     };
-    let own = configurations.iter().filter(|c| c.is_operators());
-    let bundles = own
+    let bundles = configurations
+        .iter()
+        .filter(|c| c.is_operators())
         .flat_map(|c| c.webhooks.iter().map(move |w| (c.metadata.name.as_str(), w.client_config.bundle())));
     let (mut ends, mut unknown) = (Vec::new(), None);
     for (name, bundle) in bundles {
         let read = match bundle {
-            Some(Ok(bundle)) => crate::cluster::admission::ends(&bundle),
+            Some(Ok(bundle)) => admission::ends(&bundle),
             Some(Err(why)) => Err(why),
             None => Err("it has no CA bundle yet".to_owned()),
         };
@@ -398,10 +389,9 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
 
 pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
     let expected = Expectation("versions", "the CRDs have the fields that the operator uses");
-    let found = match &installation.definitions {
-        Read::Ok(found) => found,
-        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
-        Read::NotRequested => return expected.not_asked(cluster),
+    let found = match expected.read(cluster, &installation.definitions) {
+        Ok(found) => found,
+        Err(check) => return check,
     };
     let Some(version) = &cluster.active_api.operator_version else {
         return expected.not_checked("the version of the operator is unknown");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Check, Expectation, Question};
 use crate::api::{ApiFlavor, Version};
-use crate::cluster::{Cluster, NodeRecord, Read, Source};
+use crate::cluster::{Cluster, NodeRecord, Source};
 use crate::commands::shared::command::{CommandInfo, Write};
 use crate::commands::shared::rights::plan_of;
 use crate::ctx::PermissionCheck;
@@ -48,6 +48,12 @@ pub fn migration_checks(cluster: &Cluster, version: &str) -> Vec<Check> {
     vec![age, unfinished(cluster)]
 }
 
+/// Whether the operator has this minor version, such as `v0.21`.
+pub fn is_running(cluster: &Cluster, version: &str) -> bool {
+    let running = cluster.active_api.operator_version.as_ref();
+    running.is_some_and(|running| running.to_string().starts_with(&format!("{version}.")))
+}
+
 /// The questions about objects that are not read.
 pub fn questions(cluster: &Cluster) -> Vec<Question> {
     let metrics = match cluster.operator().setting("PUBLISH_LEGACY_METRICS") {
@@ -87,11 +93,9 @@ fn unfinished(cluster: &Cluster) -> Check {
     if names.is_empty() && migrated && !cluster.active_api.migrating() {
         return expected.good("the newer API is in use");
     }
-    if names.is_empty() && migrated {
-        return unread(cluster, expected, Source::Legacy).unwrap_or_else(|| expected.good("none found"));
-    }
     if names.is_empty() {
-        return unread(cluster, expected, Source::Skyhooks).unwrap_or_else(|| expected.good("none found"));
+        let source = if migrated { Source::Legacy } else { Source::Skyhooks };
+        return none(cluster, expected, &[source], "none found");
     }
     let message = format!(
         "{}: {}; operators from v0.18 to v0.20 do nothing for any NodeWright until they are finished (SKY601)",
@@ -118,13 +122,10 @@ fn operator(cluster: &Cluster) -> Check {
         .hint("upgrade to v0.18, v0.19 or v0.20 first, and let the migration finish")
 }
 
-/// The check result if a source was not read: this is no proof of absence. `None` if it was read.
-fn unread(cluster: &Cluster, expected: Expectation, source: Source) -> Option<Check> {
-    match cluster.source(source) {
-        Read::Ok(_) => None,
-        Read::Incomplete(_, why) | Read::Unreadable(why) => Some(expected.unread(&why)),
-        Read::NotRequested => Some(expected.not_asked(cluster)),
-    }
+/// The result of a check that found nothing. Good only if these sources were read: an unread one is no proof of absence.
+fn none(cluster: &Cluster, expected: Expectation, sources: &[Source], message: impl Into<String>) -> Check {
+    let unread = |source: &Source| expected.read(cluster, &cluster.source(*source)).err();
+    sources.iter().find_map(unread).unwrap_or_else(|| expected.good(message))
 }
 
 fn objects(cluster: &Cluster) -> Check {
@@ -136,7 +137,7 @@ fn objects(cluster: &Cluster) -> Check {
     };
     let names: Vec<String> = skyhooks.iter().map(|s| s.name().to_owned()).collect();
     if names.is_empty() {
-        return unread(cluster, expected, source).unwrap_or_else(|| expected.good("none found"));
+        return none(cluster, expected, &[source], "none found");
     }
     let objects = plural(names.len(), &format!("{} object", old().kind()));
     let message = format!("{objects}: {}", some_of(&names, LISTED));
@@ -152,14 +153,13 @@ fn objects(cluster: &Cluster) -> Check {
 fn policies(cluster: &Cluster) -> Check {
     let expected = expected("no deployment policies of the older API remain");
     let policies = if cluster.flavor() == old() { &cluster.policies } else { &cluster.legacy_policies };
-    let names: Vec<String> = policies.items().iter().map(|policy| policy.metadata.name.clone()).collect();
+    let names: Vec<String> = policies.iter().map(|policy| policy.metadata.name.clone()).collect();
     if names.is_empty() {
         // Without custom resources of the older API, the input need not contain its policies.
-        return match policies {
-            Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
-            Read::NotRequested if cluster.has(Source::Legacy) => expected.not_asked(cluster),
-            Read::Ok(_) | Read::NotRequested => expected.good("none found"),
-        };
+        if !policies.was_asked() && !cluster.has(Source::Legacy) {
+            return expected.good("none found");
+        }
+        return expected.good_if_read(cluster, policies, "none found");
     }
     let message = format!("{} ({})", plural(names.len(), "DeploymentPolicy object"), some_of(&names, LISTED));
     if cluster.flavor() == old() {
@@ -182,16 +182,15 @@ fn taints(cluster: &Cluster) -> Check {
     if configured.is_some_and(|(configured, _)| configured == key) {
         return expected.good(format!("the operator is configured with the key {key}"));
     }
-    let nodes = cluster.nodes.items().iter();
-    let tainted = nodes.filter(|node| node.taints().iter().any(|taint| taint.key == key));
-    let tainted: Vec<&str> = tainted.map(|node| node.name.as_str()).collect();
+    let nodes = cluster.nodes.iter();
+    let tainted: Vec<&str> = nodes
+        .filter(|node| node.taints().iter().any(|taint| taint.key == key))
+        .map(|node| node.name.as_str())
+        .collect();
     if tainted.is_empty() {
         // If the operator was not read, its configured key is unknown and may be the older key.
-        let missing =
-            unread(cluster, expected, Source::Nodes).or_else(|| unread(cluster, expected, Source::Operator));
-        return missing.unwrap_or_else(|| {
-            expected.good(format!("0 of {} have the key", plural(cluster.nodes.items().len(), "node")))
-        });
+        let message = format!("0 of {} have the key", plural(cluster.nodes.items().len(), "node"));
+        return none(cluster, expected, &[Source::Nodes, Source::Operator], message);
     }
     let set = NodeSet::of(&tainted).limited(LISTED);
     let message = format!("{key} on {} ({set})", plural(tainted.len(), "node"));
@@ -205,10 +204,10 @@ fn taints(cluster: &Cluster) -> Check {
 fn keys(cluster: &Cluster) -> Check {
     let expected = expected("custom resources use no keys of the older API group");
     if cluster.flavor() == old() {
-        return expected.not_checked("the older API is still the active one");
+        return expected.not_checked("the older API is still active");
     }
     let mut found = Vec::new();
-    for skyhook in cluster.skyhooks.items() {
+    for skyhook in &cluster.skyhooks {
         let paths = legacy_keys(&skyhook.whole);
         // Annotations that record the origin of a migrated object have no effect.
         let used = |path: &&Vec<String>| {
@@ -219,8 +218,7 @@ fn keys(cluster: &Cluster) -> Check {
         found.extend(paths.iter().map(|path| format!("{} {path}", skyhook.name())));
     }
     if found.is_empty() {
-        let missing = unread(cluster, expected, Source::Skyhooks);
-        return missing.unwrap_or_else(|| expected.good("none in selectors, tolerations or annotations"));
+        return none(cluster, expected, &[Source::Skyhooks], "none in selectors, tolerations or annotations");
     }
     let newer = old().other().group();
     expected.error(some_of(&found, LISTED)).hint(format!(
@@ -233,7 +231,7 @@ fn keys(cluster: &Cluster) -> Check {
 fn node_keys(cluster: &Cluster) -> Check {
     let expected = expected("nodes have no keys of the older API");
     if cluster.flavor() == old() {
-        return expected.not_checked("the older API is still the active one");
+        return expected.not_checked("the older API is still active");
     }
     let nodes = cluster.nodes.items();
     let keyed = nodes.iter().filter(|node| {
@@ -244,8 +242,8 @@ fn node_keys(cluster: &Cluster) -> Check {
     });
     let keyed: Vec<&str> = keyed.map(|node| node.name.as_str()).collect();
     if keyed.is_empty() {
-        let missing = unread(cluster, expected, Source::Nodes);
-        return missing.unwrap_or_else(|| expected.good(format!("none on {}", plural(nodes.len(), "node"))));
+        let message = format!("none on {}", plural(nodes.len(), "node"));
+        return none(cluster, expected, &[Source::Nodes], message);
     }
     let set = NodeSet::of(&keyed).limited(LISTED);
     let message =
@@ -260,15 +258,17 @@ fn node_keys(cluster: &Cluster) -> Check {
 fn pods(cluster: &Cluster) -> Check {
     let expected = expected("no pods of the older operator remain");
     if cluster.flavor() == old() {
-        return expected.not_checked("the older API is still the active one");
+        return expected.not_checked("the older API is still active");
     }
     let label = old().key("name");
-    let pods = cluster.pods.items().iter().filter(|pod| pod.metadata.labels.contains_key(&label));
-    let names: Vec<String> = pods
+    let names: Vec<String> = cluster
+        .pods
+        .iter()
+        .filter(|pod| pod.metadata.labels.contains_key(&label))
         .map(|pod| format!("{}/{}", pod.metadata.namespace.as_deref().unwrap_or_default(), pod.name()))
         .collect();
     if names.is_empty() {
-        return unread(cluster, expected, Source::Pods).unwrap_or_else(|| expected.good("none found"));
+        return none(cluster, expected, &[Source::Pods], "none found");
     }
     let message =
         format!("{} with the label {label}: {}", plural(names.len(), "pod"), some_of(&names, LISTED));
@@ -345,6 +345,9 @@ pub fn rollback_checks(cluster: &Cluster) -> Vec<Check> {
     vec![api(cluster), uninstalls(cluster), fields(cluster)]
 }
 
+/// Sources of the checks before a rollback.
+const INPUT: [Source; 2] = [Source::Skyhooks, Source::Nodes];
+
 fn before_rollback(title: &'static str) -> Expectation {
     Expectation("before a rollback to v0.15", title)
 }
@@ -355,7 +358,7 @@ fn api(cluster: &Cluster) -> Check {
     if cluster.flavor() == older {
         return expected.good(older.api_version());
     }
-    expected.error(format!("{} is the active API, which v0.15 does not know", newer.api_version())).hint(
+    expected.error(format!("the active API is {}, which v0.15 does not know", newer.api_version())).hint(
         "v0.15 works only on Skyhook objects and on node keys of their group; packages without such keys are installed \
          again",
     )
@@ -364,13 +367,15 @@ fn api(cluster: &Cluster) -> Check {
 /// Uninstalls in progress: v0.15 does not know their stages.
 fn uninstalls(cluster: &Cluster) -> Check {
     let expected = before_rollback("no uninstall is in progress");
-    let placements = cluster.skyhooks.items().iter().flat_map(|skyhook| cluster.placements(skyhook.name()));
-    let under_way = placements.filter(|placement| placement.phase.is_uninstall());
-    let found: Vec<String> =
-        under_way.map(|p| format!("{} {} on {}", p.skyhook, p.package, p.node.name)).collect();
+    let found: Vec<String> = cluster
+        .skyhooks
+        .iter()
+        .flat_map(|skyhook| cluster.placements(skyhook.name()))
+        .filter(|placement| placement.phase.is_uninstall())
+        .map(|p| format!("{} {} on {}", p.skyhook, p.package, p.node.name))
+        .collect();
     if found.is_empty() {
-        return unread_input(cluster, expected)
-            .unwrap_or_else(|| expected.good("no node is at stage uninstall"));
+        return none(cluster, expected, &INPUT, "no node is at stage uninstall");
     }
     let message = format!("{}: {}", plural(found.len(), "uninstall"), some_of(&found, LISTED));
     expected.error(message).hint(
@@ -382,13 +387,13 @@ fn uninstalls(cluster: &Cluster) -> Check {
 fn fields(cluster: &Cluster) -> Check {
     let expected = before_rollback("no custom resource uses fields that v0.15 does not know");
     let version = Version::parse("v0.15.0").expect("a version");
-    let fields = cluster.skyhooks.items().iter().flat_map(|skyhook| {
+    let fields = cluster.skyhooks.iter().flat_map(|skyhook| {
         let fields = newer_fields(&skyhook.whole, &version).into_iter();
         fields.map(|field| format!("{} {}", skyhook.name(), field.path.join(".")))
     });
     let found: Vec<String> = fields.collect();
     if found.is_empty() {
-        return unread_input(cluster, expected).unwrap_or_else(|| expected.good("none found"));
+        return none(cluster, expected, &INPUT, "none found");
     }
     expected.error(some_of(&found, LISTED)).hint(
         "remove these fields, in Git first. v0.15 ignores uninstall settings: it installs packages that are uninstalled, and \
@@ -396,21 +401,16 @@ fn fields(cluster: &Cluster) -> Check {
     )
 }
 
-/// The check result if custom resources or nodes were not read; `None` if they were.
-fn unread_input(cluster: &Cluster, expected: Expectation) -> Option<Check> {
-    [Source::Skyhooks, Source::Nodes].into_iter().find_map(|source| unread(cluster, expected, source))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::CheckResult;
     use super::*;
-    use crate::cluster::{ClusterBuilder, Read};
+    use crate::cluster::{ClusterBuilder, Read, Sources};
 
     #[test]
     fn rights_that_could_not_be_asked_are_not_called_good() {
-        let cluster =
-            ClusterBuilder { nodes: Read::Ok(Vec::new()), ..ClusterBuilder::default() }.of_leftovers();
+        let sources = Sources { nodes: Read::Ok(Vec::new()), ..Sources::default() };
+        let cluster = ClusterBuilder { sources, ..ClusterBuilder::default() }.of_leftovers();
         let answers = |unknown: Option<&str>| PermissionCheck {
             unknown: unknown.map(str::to_owned),
             ..PermissionCheck::default()

@@ -20,7 +20,7 @@ use crate::model::{Model, ProgressState, knows_workloads_on};
 use crate::rules::support::causes::Causes;
 use crate::rules::{Finding, Finds, Grade, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, View, document, list, plural, shell_words, some_of, time};
+use crate::view::{Joined, NodeSet, View, document, list, plural, shell_words, some_of, time};
 use crate::wait::drain;
 
 /// Maximum number of findings listed for a node.
@@ -109,7 +109,7 @@ impl NodeReport<'_> {
 
     /// The custom resources that do not select the node, and why.
     fn not_selected_by(&self) -> Vec<NotSelecting<'_>> {
-        let all = self.cluster.skyhooks.items().iter();
+        let all = self.cluster.skyhooks.iter();
         let labels = &self.node.labels;
         let each = all.filter_map(|skyhook| {
             let unmet = skyhook.spec.node_selectors.unmet(labels).into_iter().map(|unmet| {
@@ -119,7 +119,7 @@ impl NodeReport<'_> {
                 };
                 format!("requires {}, but {found}", unmet.wants)
             });
-            let message = Vec::from_iter(unmet).join("; ");
+            let message = unmet.joined("; ");
             (!message.is_empty()).then(|| NotSelecting { name: skyhook.name(), message })
         });
         each.collect()
@@ -165,8 +165,8 @@ impl NodeReport<'_> {
         let grave = grave_or_explaining(findings);
         let causes = Causes::of(findings);
         let own = |at: &usize| findings[*at].subject.skyhook.as_deref() == kept;
-        let behind = (0..findings.len()).filter(own);
-        let behind: BTreeSet<usize> = behind.flat_map(|at| causes.explaining(at).to_vec()).collect();
+        let behind: BTreeSet<usize> =
+            (0..findings.len()).filter(own).flat_map(|at| causes.explaining(at).to_vec()).collect();
         // A finding about a package of the whole custom resource, such as a dependency, also concerns its nodes.
         let package_here = |finding: &Finding| {
             let on_node = |f: &&Finding| f.subject.node.as_deref() == Some(&self.node.name);
@@ -196,8 +196,10 @@ impl NodeReport<'_> {
             return Vec::new();
         };
         let of_first = |at: &usize| findings[*at].rule.code == findings[*first].rule.code;
-        let left = all.iter().map(|at| (&findings[*at], causes.explaining(*at)));
-        let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
+        let left = all
+            .iter()
+            .map(|at| (&findings[*at], causes.explaining(*at)))
+            .filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
         let grades = Grades::new(self.cluster);
         let mut own = findings[*first].remedies();
         let mut next: Vec<Remedy> = own.next().into_iter().collect();
@@ -463,11 +465,7 @@ impl View for NodeReport<'_> {
             packages: &link.packages,
         });
         let findings = self.chain.findings.iter().map(|f| FindingDocument {
-            code: f.rule.code,
-            name: f.rule.name,
-            severity: f.severity,
-            subject: &f.subject,
-            message: &f.message,
+            finding: f.summary(),
             muted: f.muted.as_ref().map(|mute| mute.reason.as_str()),
         });
         let fields = Document {

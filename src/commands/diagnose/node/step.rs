@@ -110,14 +110,14 @@ impl<'a> Inspection<'_, 'a> {
     fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
         let recorded = placement.entry.map(|entry| &entry.stage);
         let mut here = self.package_runs.of_skyhook_on(placement.skyhook, &placement.node.name);
-        let next = here.find(|run| {
+        here.find(|run| {
             run.package == placement.package
                 && run.version == placement.version
                 && Some(&run.stage) != recorded
                 && run.alive()
                 && run.unacknowledged().is_none()
-        });
-        next.map(|run| &run.stage)
+        })
+        .map(|run| &run.stage)
     }
 
     /// The dependencies that are not complete on the node.
@@ -285,16 +285,15 @@ impl<'a> Chain<'a> {
             timeline: OnceCell::new(),
             whole,
         };
-        let skyhooks = cluster.skyhooks.items().iter();
-        let mut links: Vec<Link<'a>> = skyhooks.filter_map(|skyhook| look.link(skyhook)).collect();
+        let mut links: Vec<Link<'a>> =
+            cluster.skyhooks.iter().filter_map(|skyhook| look.link(skyhook)).collect();
         let known = |name: &str| cluster.skyhook(name).is_some();
-        let left = node.keys(cluster.flavor()).skyhooks.iter();
-        let left = left.filter(|(name, on)| on.has_keys() && !known(name));
+        let left =
+            node.keys(cluster.flavor()).skyhooks.iter().filter(|(name, on)| on.has_keys() && !known(name));
         links.extend(left.map(|(name, _)| look.missing_resource(name)));
-        let open = links.iter().filter(|l| l.state > ProgressState::Complete);
-        let open: BTreeSet<&str> = open.map(|l| l.name).collect();
-        let waits = cluster.skyhooks.items().iter().filter(|s| open.contains(s.name()));
-        let anywhere = waits.filter_map(|s| {
+        let open: BTreeSet<&str> =
+            links.iter().filter(|l| l.state > ProgressState::Complete).map(|l| l.name).collect();
+        let anywhere = cluster.skyhooks.iter().filter(|s| open.contains(s.name())).filter_map(|s| {
             if s.deleting() {
                 Some(s.name())
             } else {
@@ -302,10 +301,14 @@ impl<'a> Chain<'a> {
             }
         });
         let errors = outlook.findings.iter().filter(|f| f.severity == Severity::Error);
-        let failing = errors.filter_map(|f| f.subject.skyhook.clone());
-        let failing_elsewhere = failing.into_iter().find(|name| open.contains(name.as_str()));
-        let on_node = cluster.skyhooks.items().iter().filter_map(|s| outlook.on_node(s.name(), &node.name));
-        let reasons: Vec<*const Finding> = on_node
+        let failing_elsewhere = errors
+            .filter_map(|f| f.subject.skyhook.clone())
+            .into_iter()
+            .find(|name| open.contains(name.as_str()));
+        let reasons: Vec<*const Finding> = cluster
+            .skyhooks
+            .iter()
+            .filter_map(|s| outlook.on_node(s.name(), &node.name))
             .filter(OnNode::explained_by_finding)
             .filter_map(|on| on.held_up_by)
             .map(std::ptr::from_ref)

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::mem;
+use std::ops::Range;
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -103,8 +105,8 @@ async fn merge(
     });
     let fetched: Vec<Result<Fetched>> = futures::stream::iter(each).buffered(AT_ONCE).collect().await;
     let mut fetched = fetched.into_iter().collect::<Result<Vec<Fetched>>>()?;
-    let shown = choices.iter().zip(&fetched);
-    let pieces = shown.filter_map(|(choice, f)| Some(&choice.attempts[f.attempt?].pieces));
+    let pieces =
+        choices.iter().zip(&fetched).filter_map(|(choice, f)| Some(&choice.attempts[f.attempt?].pieces));
     let mut printer = Printer::new(true, pieces.flatten());
     let mut reader_gone = false;
     spool.into_inner().merge(|line| {
@@ -414,21 +416,15 @@ struct Cursor {
     pending: Vec<u8>,
     chunk: Vec<u8>,
     /// The range of the current line in the chunk.
-    text: std::ops::Range<usize>,
+    text: Range<usize>,
     time: Option<Timestamp>,
 }
 
 impl Cursor {
     fn of(log: &mut SpooledLog) -> Cursor {
-        let mut chunks = std::mem::take(&mut log.chunks);
+        let mut chunks = mem::take(&mut log.chunks);
         chunks.reverse();
-        Cursor {
-            chunks,
-            pending: std::mem::take(&mut log.pending),
-            chunk: Vec::new(),
-            text: 0..0,
-            time: None,
-        }
+        Cursor { chunks, pending: mem::take(&mut log.pending), chunk: Vec::new(), text: 0..0, time: None }
     }
 
     fn line(&self) -> &[u8] {
@@ -445,7 +441,7 @@ impl Cursor {
                     file.read_exact(&mut chunk)?;
                     chunk
                 }
-                None => std::mem::take(&mut self.pending),
+                None => mem::take(&mut self.pending),
             };
             self.text = 0..0;
         }
@@ -473,7 +469,7 @@ fn encode(out: &mut Vec<u8>, at: Option<Timestamp>, line: &[u8]) {
 }
 
 /// Decodes the header at `start`: the time of the line, and the range of its text.
-fn decode(chunk: &[u8], start: usize) -> Option<(Option<Timestamp>, std::ops::Range<usize>)> {
+fn decode(chunk: &[u8], start: usize) -> Option<(Option<Timestamp>, Range<usize>)> {
     let header = chunk.get(start..start + HEADER)?;
     let (has_time, header) = header.split_first()?;
     let (seconds, header) = header.split_first_chunk()?;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::Instant;
 
-use super::{Args, warn_unreadable};
+use super::{Args, about, warn_unreadable};
 use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog, split_timestamp};
 use crate::cluster::live::logs::{LogError, LogStream, Request, Since};
@@ -26,7 +27,7 @@ const QUEUE: usize = 1024;
 /// Delay before a broken log of a running container is requested again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Cluster) -> Result<Exit> {
+pub async fn run(ctx: &mut Ctx, client: &Client, args: &Args, cluster: Cluster) -> Result<Exit> {
     let nodes = concerned(&cluster, args)?.len();
     let (sender, mut events) = channel(QUEUE);
     let mut following = Following {
@@ -94,7 +95,7 @@ fn concerned<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
 }
 
 struct Following<'a> {
-    client: &'a kube::Client,
+    client: &'a Client,
     args: &'a Args,
     sender: Sender<LogEvent>,
     slots: Arc<Semaphore>,
@@ -127,7 +128,7 @@ impl Following<'_> {
             if silent && choice.alive && !choice.messages.is_empty() {
                 let key = format!("{} {:?}", choice.reference, choice.messages);
                 if self.shown_notices.insert(key) {
-                    super::about(ctx, choice, None, false);
+                    about(ctx, choice, None, false);
                 }
             }
         }
@@ -200,7 +201,7 @@ impl Following<'_> {
         }
         for choice in choices {
             let newest = (!choice.attempts.is_empty()).then_some(0);
-            super::about(ctx, choice, newest, false);
+            about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
         let stopped = cluster.skyhook(self.args.skyhook()).and_then(Skyhook::stopped);
@@ -241,7 +242,7 @@ pub enum LogEvent {
 
 /// Reads a log to its end. Reconnects after a broken connection, and continues after the last line.
 pub async fn stream(
-    client: kube::Client,
+    client: Client,
     request: Request,
     key: Key,
     mut reached: LogPosition,
@@ -270,7 +271,7 @@ pub async fn stream(
 }
 
 async fn once(
-    client: &kube::Client,
+    client: &Client,
     request: &Request,
     key: &Key,
     reached: &mut LogPosition,

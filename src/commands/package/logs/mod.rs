@@ -103,11 +103,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let named = if args.follow {
         None
     } else {
-        crate::commands::shared::scope::named_nodes(
-            args.on.query(),
-            args.of.skyhook.as_deref(),
-            Some(&args.package),
-        )
+        scope::named_nodes(args.on.query(), args.of.skyhook.as_deref(), Some(&args.package))
     };
     let cluster = ctx.limit_to(named.filter(|_| args.of.skyhook.is_some())).load(&NEEDS).await?;
     let args = &args.resolved(&cluster)?;
@@ -134,10 +130,10 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
     let skyhook = args.skyhook();
     for source in [Source::Nodes, Source::Pods, Source::Jobs] {
         if cluster.has(source) {
-            crate::commands::shared::scope::complete(cluster, source)?;
+            scope::complete(cluster, source)?;
         }
     }
-    crate::commands::shared::scope::known_skyhook(cluster, skyhook)?;
+    scope::known_skyhook(cluster, skyhook)?;
     scope::known_package(cluster, skyhook, &args.package)?;
     Ok(choose(cluster, &args.nodes(cluster)?, args.wanted()))
 }
@@ -158,7 +154,7 @@ impl Args {
         let has = |skyhook: &str, package: &str| {
             scope::packages(cluster, &cluster.package_runs(), skyhook).contains(package)
         };
-        let names = || cluster.skyhooks.items().iter().map(|skyhook| skyhook.name());
+        let names = || cluster.skyhooks.iter().map(|skyhook| skyhook.name());
         let is_package = match &self.of.skyhook {
             Some(skyhook) => has(skyhook, &self.package),
             None => names().any(|skyhook| has(skyhook, &self.package)),
@@ -181,7 +177,7 @@ impl Args {
         if args.of.skyhook.is_none() {
             let any = is_package || names().next().is_none();
             let fits = |skyhook: &str| !any || has(skyhook, &self.package);
-            args.of.skyhook = Some(crate::commands::shared::scope::only_skyhook(cluster, fits)?);
+            args.of.skyhook = Some(scope::only_skyhook(cluster, fits)?);
         }
         Ok(args)
     }
@@ -224,7 +220,7 @@ impl Args {
     }
 
     fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
-        crate::commands::shared::scope::selected(cluster, self.on.query())
+        scope::selected(cluster, self.on.query())
     }
 
     fn wanted(&self) -> LogSelection<'_> {
@@ -305,11 +301,13 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> V
             .then_with(|| a.created().cmp(&b.created()))
             .then_with(|| a.reference().cmp(&b.reference()))
     });
-    let chosen = found.into_iter().filter_map(|run| match wanted.object {
-        Some(name) => run.of_object(name).map(|run| choice(cluster, &run, wanted.previous)),
-        None => Some(choice(cluster, run, wanted.previous)),
-    });
-    chosen.collect()
+    found
+        .into_iter()
+        .filter_map(|run| match wanted.object {
+            Some(name) => run.of_object(name).map(|run| choice(cluster, &run, wanted.previous)),
+            None => Some(choice(cluster, run, wanted.previous)),
+        })
+        .collect()
 }
 
 impl LogSelection<'_> {

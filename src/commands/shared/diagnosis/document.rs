@@ -397,8 +397,8 @@ impl Diagnosis<'_> {
     /// full.
     pub(super) fn indexed(&self) -> Option<Vec<usize>> {
         let causes = self.impact.causes.iter().enumerate();
-        let grave = causes.filter(|(_, cause)| cause.severity > Severity::Info);
-        let grave: Vec<usize> = grave.map(|(at, _)| at).collect();
+        let grave: Vec<usize> =
+            causes.filter(|(_, cause)| cause.severity > Severity::Info).map(|(at, _)| at).collect();
         (grave.len() > IN_FULL && !self.unfolded && self.chosen.is_none()).then_some(grave)
     }
 

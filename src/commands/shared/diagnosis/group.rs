@@ -339,8 +339,8 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     let Some(node) = &findings[0].subject.node else {
         return false;
     };
-    let others = findings[1..].iter().flat_map(|f| f.remedies());
-    let mut same = others.filter(|other| other.title == remedy.title);
+    let mut same =
+        findings[1..].iter().flat_map(|f| f.remedies()).filter(|other| other.title == remedy.title);
     findings.len() > 1 && (remedy.argv.contains(node) || same.any(|other| other.argv != remedy.argv))
 }
 
@@ -388,7 +388,7 @@ fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
     let first = cluster.node(nodes[0])?;
     let exactly = |key: &str, value: &str| {
         let has = |n: &Node| n.labels.get(key).is_some_and(|v| v == value);
-        let all = cluster.nodes.items().iter().filter(|n| has(n));
+        let all = cluster.nodes.iter().filter(|n| has(n));
         nodes.iter().all(|n| cluster.node(n).is_some_and(has))
             && all.take(nodes.len() + 1).count() == nodes.len()
     };
@@ -454,16 +454,16 @@ impl FindingGroup<'_> {
     pub(super) fn blocked_resources(&self) -> Option<String> {
         let own: BTreeSet<_> = self.findings.iter().filter_map(|f| place(f)).collect();
         let subjects = self.effects.iter().filter_map(|effect| place(effect));
-        let all = self.findings.iter().chain(&self.effects);
-        let not_chosen = all.flat_map(|f| {
+        let not_chosen = self.findings.iter().chain(&self.effects).flat_map(|f| {
             let skyhook = f.subject.skyhook.as_deref();
             let nodes = f.blocked_nodes.iter().map(|node| Some(node.as_str()));
             nodes.filter_map(move |node| Some((skyhook?, node)))
         });
         let places = subjects.chain(not_chosen).filter(|held| !own.contains(held));
-        let held = grouped(places).into_iter();
-        let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
-        let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();
+        let mut held: Vec<(&str, BTreeSet<&str>)> = grouped(places)
+            .into_iter()
+            .map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()))
+            .collect();
         held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
         let mut words = Vec::new();
         for (nodes, names) in grouped(held.iter().map(|(name, nodes)| (nodes.len(), *name))) {

@@ -246,7 +246,7 @@ impl<'a> Diagnosis<'a> {
             String::new()
         };
         let is_open = |s: &Skyhook| s.is_active() && s.status.status != Some(Status::Complete);
-        let unfinished = self.impact.causes.is_empty() && self.cluster.skyhooks.items().iter().any(is_open);
+        let unfinished = self.impact.causes.is_empty() && self.cluster.skyhooks.iter().any(is_open);
         let doubt = self.cluster.clock.doubt().filter(|_| unfinished);
         let doubt = doubt.map(|doubt| format!(" {doubt}")).unwrap_or_default();
         format!("Checked {things}{against}.{ages}{doubt}")
@@ -334,8 +334,10 @@ fn height(text: &Text) -> usize {
 /// Number of lines on a terminal with [`COLUMNS`] columns, where unwrapped text such as commands continues on
 /// the next line.
 fn rows(text: &Text) -> usize {
-    let lines = text.lines(Layout::columns(COLUMNS)).into_iter();
-    lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1)).sum()
+    text.lines(Layout::columns(COLUMNS))
+        .into_iter()
+        .map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1))
+        .sum()
 }
 
 fn joined(texts: Vec<Text>) -> Text {
@@ -410,9 +412,10 @@ impl Diagnosis<'_> {
             Tail::Late => Some(("no response within a second", tail)),
             Tail::Lines(..) | Tail::Nothing => None,
         });
-        let reasons = grouped(unread).into_iter();
-        let parts = reasons.map(|(why, logs)| format!("{} ({why})", plural(logs.len(), "log")));
-        let parts: Vec<String> = parts.collect();
+        let parts: Vec<String> = grouped(unread)
+            .into_iter()
+            .map(|(why, logs)| format!("{} ({why})", plural(logs.len(), "log")))
+            .collect();
         (!parts.is_empty()).then(|| text::warning("Not read") + format!(": {}", list(&parts)))
     }
 }

@@ -70,8 +70,8 @@ fn nodes(cluster: &Cluster) -> Vec<(Labels, u64)> {
     if !read(Source::Nodes) || !read(Source::Skyhooks) {
         return Vec::new();
     }
-    let pairs = cluster.skyhooks.items().iter().flat_map(|skyhook| {
-        cluster.nodes.items().iter().filter(|node| skyhook.selects(node)).map(move |node| (skyhook, node))
+    let pairs = cluster.skyhooks.iter().flat_map(|skyhook| {
+        cluster.nodes.iter().filter(|node| skyhook.selects(node)).map(move |node| (skyhook, node))
     });
     let samples = pairs.map(|(skyhook, node)| {
         let record = cluster.on_node(node, skyhook.name());

@@ -122,7 +122,7 @@ impl ToCome {
         let effects = crate::model::effects(cluster, cluster, &[name]);
         let effects = effects.first()?;
         let runs = effects.packages.iter().any(|package| !package.nodes.is_empty());
-        (runs && effects.stuck.is_none())
+        (runs && (effects.stuck.is_none() || effects.refused_drain.is_some()))
             .then(|| ToCome { effects: effects.packages(), rollout: effects.rollout() })
     }
 }
@@ -262,8 +262,8 @@ impl<'o, 'a> ProgressReader<'o, 'a> {
         let cluster = outlook.cluster;
         let skyhook = cluster.skyhook(name);
         let has_keys = |node: &Node| cluster.on_node(node, name).is_some_and(NodeRecord::has_keys);
-        let nodes = cluster.nodes_of(name).filter(|node| selects(skyhook, node) || has_keys(node));
-        let nodes: Vec<&Node> = nodes.collect();
+        let nodes: Vec<&Node> =
+            cluster.nodes_of(name).filter(|node| selects(skyhook, node) || has_keys(node)).collect();
         let status = skyhook.and_then(|s| s.status.status.clone());
         let stop = skyhook.and_then(Skyhook::stop);
         let summary = outlook.resource(name);

@@ -90,7 +90,7 @@ pub struct Operator {
 impl<'a> StatusReport<'a> {
     /// The report of the named custom resources, or of all if `names` is empty.
     pub fn new(cluster: &'a Cluster, report: Report, names: &[String]) -> StatusReport<'a> {
-        let there = cluster.skyhooks.items().iter().map(|s| s.name());
+        let there = cluster.skyhooks.iter().map(|s| s.name());
         let gone = cluster.names_on_nodes().into_iter().filter(|name| cluster.skyhook(name).is_none());
         let shown = there.chain(gone).filter(|name| names.is_empty() || names.iter().any(|n| n == name));
         // A mute hides a cause from the list, but does not change the assessment of its custom resource.

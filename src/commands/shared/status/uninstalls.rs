@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::api::{Entry, Skyhook};
 use crate::cluster::history::{History, StageTrace, versions};
 use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement};
-use crate::commands::shared::scope;
+use crate::commands::shared::{grouped, scope};
 use crate::outlook::Outlook;
 use crate::plan::Condition;
 use crate::rules::Finding;
@@ -74,7 +74,7 @@ pub fn table(rows: &[UninstallRow], wide: bool) -> Text {
         .with_if(wide, "reason", |row| row.reason.as_str().into());
     if folded {
         let rows: Vec<&UninstallRow> = rows.iter().collect();
-        return crate::commands::shared::grouped::table(&columns, &rows, |row| &row.node).into();
+        return grouped::table(&columns, &rows, |row| &row.node).into();
     }
     let table = columns.table(rows);
     if wide { table.wrap_last().into() } else { table.into() }

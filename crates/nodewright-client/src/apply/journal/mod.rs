@@ -2,6 +2,7 @@
 
 pub mod record;
 
+use std::fs;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,10 @@ pub struct Journal {
     torn: bool,
 }
 
+/// What to do without a directory for the journal.
+const ADVICE: &str =
+    "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
+
 /// Metadata of a journal beside the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Circumstances {
@@ -42,12 +47,10 @@ impl Journal {
     /// Creates a journal file that only this user can read, and writes the plan. Returns once the file is on
     /// disk.
     pub fn begin(store: &Store, plan: &Plan, circumstances: Circumstances) -> anyhow::Result<Journal> {
-        let hint =
-            "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
         let directory = &store.directory;
         let cannot = || {
             let name = directory.display();
-            format!("cannot write the journal to {name}; {hint}")
+            format!("cannot write the journal to {name}; {ADVICE}")
         };
         make_directory(directory).with_context(cannot)?;
         store.trusted()?;
@@ -71,8 +74,8 @@ impl Journal {
         match journal.trouble.take() {
             Some(reason) => {
                 // Nothing was changed: remove the incomplete journal.
-                let _ = std::fs::remove_file(&journal.path);
-                anyhow::bail!("cannot write the journal {}: {reason}; {hint}", journal.path.display())
+                let _ = fs::remove_file(&journal.path);
+                anyhow::bail!("cannot write the journal {}: {reason}; {ADVICE}", journal.path.display())
             }
             None => Ok(journal),
         }
@@ -180,7 +183,9 @@ impl Store {
         let state = absolute("XDG_STATE_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
             .or_else(|| absolute("LOCALAPPDATA"))
-            .context("no directory for the journal: neither XDG_STATE_HOME nor HOME is set")?;
+            .with_context(|| {
+                format!("no directory for the journal: neither XDG_STATE_HOME nor HOME is set; {ADVICE}")
+            })?;
         Ok(Store { directory: state.join("kubectl-skyhook").join("journal") })
     }
 
@@ -190,9 +195,9 @@ impl Store {
 
     /// The ids of the journals, newest first. Only regular files count: reading a pipe would block forever.
     pub fn ids(&self) -> anyhow::Result<Vec<String>> {
-        let entries = match std::fs::read_dir(&self.directory) {
+        let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error).context(self.directory.display().to_string()),
         };
         let mut ids = Vec::new();
@@ -200,7 +205,7 @@ impl Store {
             let path = entry?.path();
             if path.extension().is_some_and(|e| e == SUFFIX)
                 && let Some(stem) = path.file_stem()
-                && std::fs::metadata(&path).is_ok_and(|m| m.is_file())
+                && fs::metadata(&path).is_ok_and(|m| m.is_file())
             {
                 ids.push(stem.to_string_lossy().into_owned());
             }
@@ -211,7 +216,7 @@ impl Store {
 
     /// Rejects a directory in which other users could create a journal.
     pub fn trusted(&self) -> anyhow::Result<()> {
-        match std::fs::metadata(&self.directory) {
+        match fs::metadata(&self.directory) {
             Ok(metadata) => file::check(&self.directory, &metadata),
             Err(_) => Ok(()),
         }
@@ -239,7 +244,7 @@ impl Store {
 
     fn parse(&self, path: &Path) -> anyhow::Result<Record> {
         let name = || path.display().to_string();
-        let kind = std::fs::metadata(path).with_context(name)?;
+        let kind = fs::metadata(path).with_context(name)?;
         if !kind.is_file() {
             anyhow::bail!("{} is not a file", path.display());
         }
@@ -282,6 +287,18 @@ impl Store {
         let (records, _) = self.all()?;
         let of = |record: &Record| record.begun.undoes.as_deref() == Some(id);
         Ok(records.into_iter().find(of))
+    }
+
+    /// The journal that undid this one, and was not undone itself; `None` if it is in force.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn undone_by(&self, id: &str) -> anyhow::Result<Option<Record>> {
+        let (records, _) = self.all()?;
+        let mut undone = Undone::default();
+        records.iter().for_each(|record| undone.note(record));
+        Ok(self.newest_undo_of(id)?.filter(|_| undone.holds(id)))
     }
 
     /// The newest journal that is not undone, is not an undo itself, and has at least one revertible change.

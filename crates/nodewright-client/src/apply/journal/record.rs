@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::apply::{StepResult, StopReason};
 use crate::args::redacted::redacted;
 use crate::plan::{
-    Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target, retain_stages,
+    Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target, retain_stages, step,
 };
 use crate::redact;
 use crate::view::{plural, time};
@@ -185,12 +185,12 @@ impl Record {
 
     /// The step that removed, or may have removed, a finalizer of this custom resource.
     pub fn stripped(&self, kind: Kind, name: &str) -> Option<&Step> {
-        let mut all = self.begun.plan.steps().zip(self.results.iter().flatten());
-        let (step, _) = all.find(|(step, result)| {
-            let may = result.as_ref().is_none_or(StepResult::may_have_changed);
-            let meant = step.target.kind == kind && step.target.name == name;
-            may && meant && matches!(step.change, Change::Finalizer { .. })
-        })?;
+        let (step, _) =
+            self.begun.plan.steps().zip(self.results.iter().flatten()).find(|(step, result)| {
+                let may = result.as_ref().is_none_or(StepResult::may_have_changed);
+                let meant = step.target.kind == kind && step.target.name == name;
+                may && meant && matches!(step.change, Change::Finalizer { .. })
+            })?;
         Some(step)
     }
 
@@ -270,7 +270,7 @@ impl Record {
             }
         }
         let (mut stages, lost) = done.inverse();
-        let left_out = crate::plan::step::leave_out_progress(&done, &mut stages);
+        let left_out = step::leave_out_progress(&done, &mut stages);
         retain_stages(&mut stages, |stage| !stage.steps.is_empty());
         // Without changes to revert, only end pauses that may still be set.
         let works = |stage: &PlanStage| stage.steps.iter().any(|step| !step.change.is_hold());

@@ -14,7 +14,7 @@ use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::{API_VERSION, Index, KIND, Source as Noted, Tape, ToolVersions};
 use crate::cluster::installation::Definition;
 use crate::cluster::source::Read;
-use crate::cluster::{Cluster, ClusterBuilder, Source};
+use crate::cluster::{Cluster, ClusterBuilder, Source, Sources};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CRDS_FILE: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -114,8 +114,8 @@ async fn read_leftovers(
     if let Some(noted) = noted {
         *noted = Noted::of("nodes", &nodes.count());
     }
-    let builder =
-        ClusterBuilder { taken_at: now(), asked_for: request.api, nodes, ..ClusterBuilder::default() };
+    let read = Sources { taken_at: now(), nodes, ..Sources::default() };
+    let builder = ClusterBuilder { sources: read, asked_for: request.api, ..ClusterBuilder::default() };
     (builder.of_leftovers(), sources)
 }
 
@@ -160,8 +160,7 @@ fn leave_out(index: &mut Index, tape: &Tape) {
         if !files.iter().any(|file| left_out.contains(file)) {
             continue;
         }
-        let mut sources = index.sources.iter_mut();
-        if let Some(source) = sources.find(|s| s.name == name && s.outcome.has_items()) {
+        if let Some(source) = index.sources.iter_mut().find(|s| s.name == name && s.outcome.has_items()) {
             source.leave_out(&why);
         }
     }

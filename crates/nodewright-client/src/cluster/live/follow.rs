@@ -1,10 +1,12 @@
 //! A cluster that watches keep up to date.
 
 use std::collections::{BTreeSet, HashSet};
+use std::mem;
 use std::time::Duration;
 
 use http::Request;
 use jiff::Timestamp;
+use kube::Client;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,6 +23,7 @@ use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook};
 use crate::cluster::admission::Admission;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source, Unread};
 use crate::connect::{TimeLimit, TransportError};
+use crate::view::Joined;
 
 /// Changes that follow each other within this time are reported together.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -35,7 +38,7 @@ pub const WATCHED: [Source; 6] =
 ///
 /// Other sources stay as loaded until [`Follow::refresh`].
 pub struct Follow {
-    client: kube::Client,
+    client: Client,
     namespace: Option<String>,
     cluster: Cluster,
     skyhooks: SourceState<Skyhook>,
@@ -84,7 +87,7 @@ impl Follow {
     /// Watches every loaded source that can be watched. Must be called within a tokio runtime.
     ///
     /// `namespace` is `--namespace`, as for [`super::load`].
-    pub fn begin(client: &kube::Client, cluster: Cluster, namespace: Option<&str>) -> Follow {
+    pub fn begin(client: &Client, cluster: Cluster, namespace: Option<&str>) -> Follow {
         let reader = reader(client, namespace, &cluster);
         let (ours, other) = (cluster.flavor(), cluster.flavor().other());
         let of = |flavor: ApiFlavor, list: fn(ApiFlavor) -> List| {
@@ -279,7 +282,7 @@ impl Follow {
     }
 }
 
-fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster) -> Reader<'a> {
+fn reader<'a>(client: &'a Client, namespace: Option<&'a str>, of: &Cluster) -> Reader<'a> {
     Reader { served: of.active_api.served.clone(), ..Reader::new(client, namespace) }
 }
 
@@ -292,7 +295,7 @@ async fn again<T>(before: &Read<T>, read: impl Future<Output = Read<T>>) -> Read
 }
 
 struct Begin<'a> {
-    client: &'a kube::Client,
+    client: &'a Client,
     versions: &'a ResourceVersions,
     sender: UnboundedSender<News>,
     watches: JoinSet<()>,
@@ -329,7 +332,7 @@ impl Begin<'_> {
             self.versions.of(&list.id()).or_else(of_all)
         };
         let of = |list: &List| {
-            let items = loaded.items().iter().filter(|item| item.is_in(list));
+            let items = loaded.iter().filter(|item| item.is_in(list));
             version(list).map(|_| items.map(T::id).collect())
         };
         let kept = SourceState::of(lists.iter().map(of));
@@ -360,8 +363,8 @@ impl Reader<'_> {
         if namespaces.is_empty() || !looks {
             return Read::NotRequested;
         }
-        let elsewhere: Vec<String> = namespaces.iter().map(|n| format!("metadata.namespace!={n}")).collect();
-        let pods = Self::all_pods().with_fields(&elsewhere.join(","));
+        let elsewhere = namespaces.iter().map(|n| format!("metadata.namespace!={n}")).joined(",");
+        let pods = Self::all_pods().with_fields(&elsewhere);
         let labels = self.package_labels(&self.served);
         read(self.all_of(&labelled(&pods, &labels)).await)
     }
@@ -426,7 +429,7 @@ impl Liveness {
 
 /// Probes the server until `send` returns false. `send` receives each failed probe, and each success.
 pub(super) async fn probe(
-    client: kube::Client,
+    client: Client,
     state: value::Sender<Option<TransportError>>,
     mut send: impl FnMut(Option<Failure>) -> bool,
 ) {
@@ -549,8 +552,7 @@ impl<T: WatchedObject> SourceState<T> {
 
     /// The refusal of a list to the user.
     pub fn forbidden(&self) -> Option<&Unread> {
-        let mut refusals = self.lists.iter().filter_map(|list| list.ids.as_ref()?.as_ref().err());
-        refusals.find(|why| why.is_forbidden())
+        self.lists.iter().filter_map(|list| list.ids.as_ref()?.as_ref().err()).find(|why| why.is_forbidden())
     }
 
     /// Applies an event of a list. The next renewal sorts the source and removes deleted objects.
@@ -572,9 +574,9 @@ impl<T: WatchedObject> SourceState<T> {
             return false;
         }
         self.changed = false;
-        let mut items = match std::mem::take(source) {
+        let mut items = match mem::take(source) {
             Read::Ok(items) | Read::Incomplete(items, _) => items,
-            Read::Unreadable(_) | Read::NotRequested => std::mem::take(&mut self.aside),
+            Read::Unreadable(_) | Read::NotRequested => mem::take(&mut self.aside),
         };
         let ids = self.lists.iter().filter_map(|list| list.ids.as_ref()).map(Result::as_ref);
         *source = match ids.collect::<Result<Vec<_>, _>>() {
@@ -590,8 +592,7 @@ impl<T: WatchedObject> SourceState<T> {
                     items.retain(|item| ids.iter().any(|ids| ids.contains(&item.id())));
                 }
                 items.sort_by(|a, b| a.key().cmp(&b.key()));
-                let mut lists = self.lists.iter();
-                match lists.find_map(|list| list.lacks.clone()) {
+                match self.lists.iter().find_map(|list| list.lacks.clone()) {
                     Some(why) => Read::Incomplete(items, why),
                     None => Read::Ok(items),
                 }
@@ -604,7 +605,7 @@ impl<T: WatchedObject> SourceState<T> {
 impl Known {
     /// Applies an event to the list and to the items of its source.
     fn on_event<T: WatchedObject>(&mut self, event: WatchEvent<T>, items: &mut Vec<T>) -> Effect {
-        let absent = std::mem::take(&mut self.absent);
+        let absent = mem::take(&mut self.absent);
         match event {
             WatchEvent::Begun => self.begun = true,
             WatchEvent::All(listed) => {

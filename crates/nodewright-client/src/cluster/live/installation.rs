@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Client;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -21,8 +22,8 @@ use crate::cluster::restrictions::RbacObject;
 use crate::cluster::{Cluster, Deployment, Read, lenient};
 
 /// Reads the installation. Leases are read in the namespaces of the operator's Deployments.
-pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
-    let operators: Vec<&Deployment> = cluster.operators.items().iter().collect();
+pub async fn read(client: &Client, cluster: &Cluster) -> Installation {
+    let operators: Vec<&Deployment> = cluster.operators.iter().collect();
     let reader = Reader::new(client, None);
     let (server, definitions, leases) =
         futures::join!(server(client), definitions(client), leases(&reader, &operators));
@@ -30,7 +31,7 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
 }
 
 /// Reads the remaining objects of an installation without operator, except webhook configurations.
-pub async fn remains(client: &kube::Client) -> Installation {
+pub async fn remains(client: &Client) -> Installation {
     let (definitions, roles) = futures::join!(definitions(client), roles(client));
     Installation {
         definitions,
@@ -42,7 +43,7 @@ pub async fn remains(client: &kube::Client) -> Installation {
     }
 }
 
-async fn roles(client: &kube::Client) -> Result<Listed<RbacObject>, Failure> {
+async fn roles(client: &Client) -> Result<Listed<RbacObject>, Failure> {
     let mut found = Listed::default();
     for (kind, plural) in RbacObject::KINDS {
         let list = List::all("/apis/rbac.authorization.k8s.io/v1", plural, kind);
@@ -59,7 +60,7 @@ async fn roles(client: &kube::Client) -> Result<Listed<RbacObject>, Failure> {
     Ok(found)
 }
 
-async fn server(client: &kube::Client) -> Result<String, Failure> {
+async fn server(client: &Client) -> Result<String, Failure> {
     let body = get(client, "/version").await?;
     let version: Value = serde_json::from_slice(&body).unwrap_or_default();
     let version = version["gitVersion"].as_str();
@@ -69,11 +70,11 @@ async fn server(client: &kube::Client) -> Result<String, Failure> {
 }
 
 /// Reads the CRDs of both APIs.
-pub async fn definitions(client: &kube::Client) -> Read<Vec<Definition>> {
+pub async fn definitions(client: &Client) -> Read<Vec<Definition>> {
     Read::from(read_definitions(client).await)
 }
 
-async fn read_definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> {
+async fn read_definitions(client: &Client) -> Result<Vec<Definition>, Failure> {
     let mut found = Vec::new();
     for name in ApiFlavor::ALL.iter().flat_map(|flavor| Definition::names(*flavor)) {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
@@ -157,7 +158,7 @@ pub(super) async fn namespaces(reader: &Reader<'_>, names: BTreeSet<String>) -> 
 }
 
 /// Whether a Secret exists. Only its metadata is requested: its values never leave the server.
-pub async fn has_secret(client: &kube::Client, namespace: &str, name: &str) -> Read<bool> {
+pub async fn has_secret(client: &Client, namespace: &str, name: &str) -> Read<bool> {
     const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let path = format!("{}/namespaces/{namespace}/secrets/{name}", sources::CORE);
     match get_as(client, &path, METADATA).await {
@@ -167,11 +168,7 @@ pub async fn has_secret(client: &kube::Client, namespace: &str, name: &str) -> R
 }
 
 /// Reads the keys of a ConfigMap; `None` if it does not exist.
-pub async fn config_map_keys(
-    client: &kube::Client,
-    namespace: &str,
-    name: &str,
-) -> Read<Option<Vec<String>>> {
+pub async fn config_map_keys(client: &Client, namespace: &str, name: &str) -> Read<Option<Vec<String>>> {
     let path = format!("{}/namespaces/{namespace}/configmaps/{name}", sources::CORE);
     let body = match get(client, &path).await {
         Ok(body) => body,
@@ -182,13 +179,12 @@ pub async fn config_map_keys(
         let why = "the response is not JSON".to_owned();
         return Read::Unreadable(Failure::Malformed(why).into());
     };
-    let parts = ["data", "binaryData"].into_iter();
-    let members = parts.filter_map(|part| object[part].as_object());
+    let members = ["data", "binaryData"].into_iter().filter_map(|part| object[part].as_object());
     let keys = members.flat_map(|members| members.keys().cloned());
     Read::Ok(Some(keys.collect()))
 }
 
-async fn object<T: Object + DeserializeOwned>(client: &kube::Client, path: &str) -> Result<T, Failure> {
+async fn object<T: Object + DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
     let body = get(client, path).await?;
     let object = lenient::decode_text(&body).map_err(|error| error.to_string());
     object.flatten().map_err(|why| Failure::Malformed(format!("the response cannot be read: {why}")))
@@ -226,8 +222,8 @@ impl Reader<'_> {
         webhooks: &[WebhookConfiguration],
         which: impl Fn(&WebhookConfiguration) -> bool,
     ) -> (Read<Vec<Standard<Service>>>, Read<Vec<Standard<EndpointSlice>>>) {
-        let some = webhooks.iter().filter(|found| which(found));
-        let references: BTreeSet<&ServiceReference> = some.flat_map(|w| w.services()).collect();
+        let references: BTreeSet<&ServiceReference> =
+            webhooks.iter().filter(|found| which(found)).flat_map(|w| w.services()).collect();
         let (mut services, mut slices) = (Vec::new(), Vec::new());
         for reference in references {
             let ServiceReference { namespace, name } = reference;

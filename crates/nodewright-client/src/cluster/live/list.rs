@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use foldhash::fast::RandomState;
+use kube::Client;
 use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 use serde::de::DeserializeOwned;
@@ -89,7 +90,7 @@ impl List {
     /// requests a single page, which cannot expire.
     pub async fn read<T: Object + DeserializeOwned + Send + 'static>(
         &self,
-        client: &kube::Client,
+        client: &Client,
     ) -> Result<Listed<T>, Failure> {
         let accept = match self.kind.metadata {
             true => protobuf::METADATA_MEDIA_TYPES,
@@ -108,7 +109,7 @@ impl List {
     /// Like [`List::read`], but also records the items that pass `keep`.
     pub async fn record<T: Object + DeserializeOwned>(
         &self,
-        client: &kube::Client,
+        client: &Client,
         tape: &Tape,
         keep: &(dyn Fn(&T) -> bool + Sync),
     ) -> Result<Listed<T>, Failure> {
@@ -179,7 +180,7 @@ impl List {
     /// soon as its token is known.
     async fn paged<T: Object + DeserializeOwned + Send + 'static>(
         &self,
-        client: &kube::Client,
+        client: &Client,
         accept: &str,
         limit: usize,
     ) -> Result<Listed<T>, Failure> {
@@ -208,7 +209,7 @@ impl List {
     /// Reads one page; `next` receives the token of the next page as soon as it is known.
     async fn page<T: Object + DeserializeOwned + Send + 'static>(
         &self,
-        client: &kube::Client,
+        client: &Client,
         url: &str,
         accept: &str,
         asked: Option<Result<Body, Failure>>,
@@ -231,7 +232,7 @@ impl List {
     /// Reads the list page by page, and receives each page completely before it is decoded.
     async fn whole_pages<T: Object + DeserializeOwned>(
         &self,
-        client: &kube::Client,
+        client: &Client,
         limit: usize,
         on_event: &mut (dyn FnMut(ListEvent<'_, T>) + Send),
     ) -> Result<Listed<T>, Failure> {
@@ -398,7 +399,7 @@ impl<'a> Recorder<'a> {
     /// Reads a list, and records the items that pass `keep`.
     pub async fn list<T: Object + DeserializeOwned>(
         &self,
-        client: &kube::Client,
+        client: &Client,
         list: &List,
         keep: &(dyn Fn(&T) -> bool + Sync),
     ) -> Result<Listed<T>, Failure> {

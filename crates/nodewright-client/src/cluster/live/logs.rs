@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes, BytesMut};
 use futures::StreamExt;
 use jiff::Timestamp;
+use kube::Client;
 use kube::client::Body;
 
 use super::list::{Recorder, encode};
@@ -47,10 +48,10 @@ pub(super) async fn read(
             wanted.push(request);
         }
     }
-    for pod in cluster.operator_pods.items() {
+    for pod in &cluster.operator_pods {
         wanted.extend(of_operator(pod, lines * OPERATORS));
     }
-    let mut pods: Vec<&Pod> = cluster.pods.items().iter().filter(|p| has_useful_logs(p)).collect();
+    let mut pods: Vec<&Pod> = cluster.pods.iter().filter(|p| has_useful_logs(p)).collect();
     pods.sort_by_key(|pod| (pod.trouble().is_none(), pod.path()));
     let beyond = pods.len().saturating_sub(MOST_PODS);
     for pod in pods.into_iter().take(MOST_PODS) {
@@ -80,11 +81,12 @@ fn request(pod: &Pod, status: &ContainerStatus, lines: u64, previous: bool) -> R
 }
 
 fn of_operator(pod: &Pod, lines: u64) -> Vec<Request> {
-    let statuses = pod.status.container_statuses.iter();
-    let both = statuses.flat_map(|status| {
+    let both = pod.status.container_statuses.iter().flat_map(|status| {
         let before = status.last_state.terminated.is_some();
-        let runs = [(true, false), (before, true)].into_iter();
-        runs.filter(|(there, _)| *there).map(move |(_, previous)| request(pod, status, lines, previous))
+        [(true, false), (before, true)]
+            .into_iter()
+            .filter(|(there, _)| *there)
+            .map(move |(_, previous)| request(pod, status, lines, previous))
     });
     both.collect()
 }
@@ -107,7 +109,7 @@ fn of_package(pod: &Pod, lines: u64) -> Vec<Request> {
 }
 
 /// Reads and records one log. The entry has no file if no log exists.
-async fn one(client: &kube::Client, recorder: Recorder<'_>, number: usize, request: Request) -> LogEntry {
+async fn one(client: &Client, recorder: Recorder<'_>, number: usize, request: Request) -> LogEntry {
     let share = recorder.patience / SHARE;
     let log = tokio::time::timeout(share, text(client, &request));
     let log = tokio::time::timeout_at(recorder.deadline, log).await;
@@ -142,7 +144,7 @@ async fn one(client: &kube::Client, recorder: Recorder<'_>, number: usize, reque
 }
 
 /// Reads the last lines of a log, limited to `MOST_BYTES`.
-async fn text(client: &kube::Client, request: &Request) -> Result<String, LogError> {
+async fn text(client: &Client, request: &Request) -> Result<String, LogError> {
     let mut log = LogStream::open(client, request).await?;
     let (mut bytes, mut read) = (BytesMut::new(), 0);
     while read < MOST_READ
@@ -241,7 +243,7 @@ impl LogStream {
     /// # Errors
     ///
     /// Fails if the pod is deleted, the container has not run, or the server refuses or does not respond.
-    pub async fn open(client: &kube::Client, request: &Request) -> Result<LogStream, LogError> {
+    pub async fn open(client: &Client, request: &Request) -> Result<LogStream, LogError> {
         let body = open(client, &request.path(), "*/*").await.map_err(error)?;
         Ok(LogStream { body, rest: BytesMut::new(), ended: false })
     }
@@ -331,7 +333,7 @@ impl From<&ContainerLog> for Request {
 ///
 /// The error of the first log that could not be read. A deleted pod is not an error.
 pub async fn tail(
-    client: &kube::Client,
+    client: &Client,
     pieces: &[ContainerLog],
     lines: usize,
 ) -> Result<Option<(usize, Vec<String>)>, LogError> {
@@ -349,11 +351,7 @@ pub async fn tail(
     failed.map_or(Ok(None), Err)
 }
 
-async fn last_lines(
-    client: &kube::Client,
-    piece: &ContainerLog,
-    lines: usize,
-) -> Result<Vec<String>, LogError> {
+async fn last_lines(client: &Client, piece: &ContainerLog, lines: usize) -> Result<Vec<String>, LogError> {
     let request = Request { tail: u64::try_from(lines).ok(), ..Request::from(piece) };
     let mut log = LogStream::open(client, &request).await?;
     let mut last = VecDeque::new();

@@ -11,7 +11,9 @@ use super::request::{Failure, get_as};
 use super::sources::{CORE, Reader, read};
 use super::{Needs, Now, wanted};
 use crate::api::{ApiFlavor, Meta, Name};
-use crate::cluster::{Cluster, ClusterBuilder, Job, Node, NodeFields, Pod, Read, Source};
+use crate::cluster::{
+    Cluster, ClusterBuilder, Job, Node, NodeFields, Pod, Read, Source, Sources, installation,
+};
 use crate::model::Model;
 
 impl Reader<'_> {
@@ -24,8 +26,10 @@ impl Reader<'_> {
     pub async fn nodes(&self) -> Read<Vec<Node>> {
         let list = Self::nodes_list();
         if !self.named_nodes.is_empty() {
-            let named = self.named_nodes.iter();
-            let named = named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
+            let named = self
+                .named_nodes
+                .iter()
+                .map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
             return read(self.all_of(&named.collect::<Vec<List>>()).await);
         }
         read(match (&self.recorder, self.node_fields) {
@@ -160,7 +164,7 @@ pub(super) async fn read_finished<'a>(
     }
     (builder.served, builder.deployments) = (served, deployments);
     builder.taken_at = now();
-    if crate::cluster::installation::undecided(&builder.operators().collect::<Vec<_>>()) {
+    if installation::undecided(&builder.operators().collect::<Vec<_>>()) {
         return None;
     }
     let asked_for = builder.asked_for;
@@ -173,11 +177,10 @@ pub(super) async fn read_finished<'a>(
     reader.served = builder.served.clone();
     let deployments = builder.deployments.clone();
     let mut cluster = ClusterBuilder {
-        taken_at: builder.taken_at,
+        sources: Sources { taken_at: builder.taken_at, nodes, ..Sources::default() },
         served: builder.served.clone(),
         skyhooks: std::mem::take(&mut builder.skyhooks),
         deployments: builder.deployments.clone(),
-        nodes,
         ..ClusterBuilder::default()
     }
     .assemble(active_api);
@@ -202,7 +205,7 @@ pub(super) async fn read_finished<'a>(
     // Events are only needed to explain a stage that has not succeeded.
     let over = |pod: &Pod| pod.status.phase == "Succeeded";
     let complete = |job: &Job| job.finished().is_some() && job.failed().is_none();
-    let at_work = !cluster.pods.items().iter().all(over) || !cluster.jobs.items().iter().all(complete);
+    let at_work = !cluster.pods.iter().all(over) || !cluster.jobs.iter().all(complete);
     cluster.events = wanted(at_work, reader.events(&deployments)).await;
     Some(cluster)
 }

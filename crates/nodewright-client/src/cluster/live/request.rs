@@ -5,6 +5,7 @@ use std::error::Error;
 use bytes::{Bytes, BytesMut};
 use futures::future::join_all;
 use http_body_util::BodyExt;
+use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
 
@@ -82,18 +83,18 @@ impl From<Failure> for Unread {
 /// Requests a path, and returns the body of a successful response.
 ///
 /// Does not decode the body, and avoids kube's own checks, which copy the body.
-pub(super) async fn get(client: &kube::Client, path: &str) -> Result<Bytes, Failure> {
+pub(super) async fn get(client: &Client, path: &str) -> Result<Bytes, Failure> {
     get_as(client, path, JSON).await
 }
 
 /// Like [`get`], for any media type.
-pub(super) async fn get_as(client: &kube::Client, path: &str, accept: &str) -> Result<Bytes, Failure> {
+pub(super) async fn get_as(client: &Client, path: &str, accept: &str) -> Result<Bytes, Failure> {
     read(client, path, accept, None, whole).await
 }
 
 /// Reads the body of a response. `asked` is the response to a request that was already sent, if any.
 pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
-    client: &kube::Client,
+    client: &Client,
     path: &str,
     accept: &str,
     mut asked: Option<Result<Body, Failure>>,
@@ -136,7 +137,7 @@ async fn whole(mut body: Body) -> Result<Bytes, Failure> {
 }
 
 /// Requests a path; returns the unread body of a successful response.
-pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Result<Body, Failure> {
+pub(super) async fn open(client: &Client, path: &str, accept: &str) -> Result<Body, Failure> {
     let request = http::Request::get(path)
         .header(http::header::ACCEPT, accept)
         .body(Body::empty())
@@ -145,7 +146,7 @@ pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Res
 }
 
 /// Sends a request; returns the unread body of a successful response.
-pub(super) async fn open_with(client: &kube::Client, request: http::Request<Body>) -> Result<Body, Failure> {
+pub(super) async fn open_with(client: &Client, request: http::Request<Body>) -> Result<Body, Failure> {
     let response = client.send(request).await.map_err(failure)?;
     let status = response.status();
     let server = response.extensions().get::<ServedBy>().cloned();
@@ -238,7 +239,7 @@ struct Resource {
 /// The APIs whose main resource is served, older first.
 ///
 /// A group without the main resource does not count: it may contain only a leftover policy CRD.
-pub(super) async fn served(client: &kube::Client) -> Result<Vec<ApiFlavor>, LoadError> {
+pub(super) async fn served(client: &Client) -> Result<Vec<ApiFlavor>, LoadError> {
     let each = ApiFlavor::ALL.map(|flavor| serves(client, flavor));
     let mut served = Vec::new();
     for (flavor, serves) in ApiFlavor::ALL.into_iter().zip(join_all(each).await) {
@@ -249,7 +250,7 @@ pub(super) async fn served(client: &kube::Client) -> Result<Vec<ApiFlavor>, Load
     Ok(served)
 }
 
-async fn serves(client: &kube::Client, flavor: ApiFlavor) -> Result<bool, LoadError> {
+async fn serves(client: &Client, flavor: ApiFlavor) -> Result<bool, LoadError> {
     let path = format!("/apis/{}", flavor.api_version());
     let body = match get(client, &path).await {
         Ok(body) => body,

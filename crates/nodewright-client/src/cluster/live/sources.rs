@@ -14,6 +14,7 @@ use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook};
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, NodeFields, Pod, Read, ResourceVersions,
+    kubernetes,
 };
 use crate::connect::TransportError;
 use crate::model::waiting_for_drain;
@@ -165,19 +166,18 @@ impl Reader<'_> {
     /// The lists in the operator's namespaces; empty if the namespaces are unknown.
     fn lists_inside(&self, things: &List, labels: &[String], operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let namespaces = self.operator_namespaces(operators);
-        let namespaces = namespaces.iter();
-        namespaces.flat_map(|namespace| labelled(&things.clone().within(namespace), labels)).collect()
+        namespaces.iter().flat_map(|namespace| labelled(&things.clone().within(namespace), labels)).collect()
     }
 
     /// Reads the ConfigMaps of packages, of either API.
     pub async fn config_maps(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
-        let labels = ApiFlavor::ALL.map(crate::cluster::kubernetes::package_label);
+        let labels = ApiFlavor::ALL.map(kubernetes::package_label);
         self.config_maps_labelled(&labels, operators).await
     }
 
     /// Reads the ConfigMaps with node metadata, of either API.
     pub async fn node_metadata(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
-        let labels = ApiFlavor::ALL.map(crate::cluster::kubernetes::node_label);
+        let labels = ApiFlavor::ALL.map(kubernetes::node_label);
         self.config_maps_labelled(&labels, operators).await
     }
 
@@ -267,12 +267,8 @@ impl Reader<'_> {
 
     /// Namespaces of the operator's known Deployments, else the value of `--namespace`.
     pub(super) fn operator_namespaces(&self, operators: &Read<Vec<Deployment>>) -> BTreeSet<String> {
-        let known: BTreeSet<String> = operators
-            .items()
-            .iter()
-            .filter(|d| d.runs_operator())
-            .map(|d| d.namespace().to_owned())
-            .collect();
+        let known: BTreeSet<String> =
+            operators.iter().filter(|d| d.runs_operator()).map(|d| d.namespace().to_owned()).collect();
         if known.is_empty() { self.namespace.map(str::to_owned).into_iter().collect() } else { known }
     }
 
@@ -380,8 +376,8 @@ impl Reader<'_> {
             Err(failure) if failure.is_forbidden() => failure,
             done => return read(done),
         };
-        let likely = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
-        let likely: BTreeSet<&str> = likely.into_iter().chain(self.namespace).collect();
+        let likely: BTreeSet<&str> =
+            ApiFlavor::ALL.map(ApiFlavor::default_namespace).into_iter().chain(self.namespace).collect();
         let mut found: Listed<Deployment> = Listed::default();
         for namespace in likely {
             let list = List::inside(APPS, namespace, "deployments", "Deployment");

@@ -20,8 +20,7 @@ const RESERVED: [&str; 5] =
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         for (package, spec) in skyhook.packages() {
-            let variables = spec.whole["env"].as_array().into_iter().flatten().enumerate();
-            for (index, variable) in variables {
+            for (index, variable) in spec.whole["env"].as_array().into_iter().flatten().enumerate() {
                 let name = variable["name"].as_str().unwrap_or_default();
                 if RESERVED.contains(&name) {
                     let path = ["spec", "packages", package, "env", &index.to_string(), "name"];

@@ -20,20 +20,23 @@ lint_rule! {
 fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         let own = effects.iter().find(|effects| effects.skyhook == skyhook.name());
-        let Some((effects, reason)) = own.and_then(|effects| Some((effects, effects.stuck.as_ref()?))) else {
+        let Some((effects, why)) = own.and_then(|effects| Some((effects, effects.why_stuck()?))) else {
             continue;
         };
-        let halted = matches!(reason, WaitReason::Paused | WaitReason::Disabled);
-        // Other rules report annotations in manifests, taints and missing policies.
-        let reported = match reason {
-            WaitReason::Taint(taint) => !taint.of_lifecycle(),
-            WaitReason::PolicyMissing(_) => true,
+        let halted = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
+        // Other rules report annotations in manifests, taints, missing policies, and the drains below.
+        let reported = match &effects.stuck {
+            _ if effects.refused_drain.is_some() => {
+                let budgets = effects.refusing.iter().any(|(budget, _)| budget.refuses_for_good());
+                budgets || skyhook.spec.drain_config.force == Some(false)
+            }
+            Some(WaitReason::Taint(taint)) => !taint.of_lifecycle(),
+            Some(WaitReason::PolicyMissing(_)) => true,
             _ => skyhook.paused() || skyhook.disabled(),
         };
         if reported {
             continue;
         }
-        let why = effects.why_stuck().unwrap_or_default();
         let finding = findings.report(manifest, &["spec"], format!("the rollout does not complete: {why}"));
         finding.fix(format!("Remove the cause: `kubectl skyhook diagnose stuck {}`", skyhook.name()));
         if halted {

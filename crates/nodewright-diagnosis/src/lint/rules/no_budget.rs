@@ -46,8 +46,10 @@ const REBOOTED: &str = "drained and rebooted";
 
 /// The strongest effect of the packages on a node.
 fn strongest(skyhook: &Skyhook) -> &'static str {
-    let kinds = skyhook.packages().filter_map(|(_, package)| Some(package.interrupt.as_ref()?.kind.as_str()));
-    let kinds: Vec<&str> = kinds.collect();
+    let kinds: Vec<&str> = skyhook
+        .packages()
+        .filter_map(|(_, package)| Some(package.interrupt.as_ref()?.kind.as_str()))
+        .collect();
     if kinds.contains(&"reboot") {
         REBOOTED
     } else if kinds.is_empty() {

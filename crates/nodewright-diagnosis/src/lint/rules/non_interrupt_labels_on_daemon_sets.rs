@@ -35,8 +35,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// Name of a DaemonSet among the manifests whose pods match.
 fn in_manifests(input: &Input<'_>, skyhook: &Skyhook) -> Option<String> {
     let selector = &skyhook.spec.pod_non_interrupt_labels;
-    let mut others = input.others().filter(|m| m.kind == "DaemonSet");
-    let found = others.find(|m| {
+    let found = input.others().filter(|m| m.kind == "DaemonSet").find(|m| {
         let labels = m.get(&["spec", "template", "metadata", "labels"]).cloned();
         let labels: Option<std::collections::BTreeMap<String, String>> =
             labels.and_then(|labels| serde_json::from_value(labels).ok());
@@ -49,8 +48,7 @@ fn in_manifests(input: &Input<'_>, skyhook: &Skyhook) -> Option<String> {
 fn in_cluster(input: &Input<'_>, skyhook: &Skyhook) -> Option<String> {
     let selector = &skyhook.spec.pod_non_interrupt_labels;
     let cluster = input.cluster?;
-    let mut pods = cluster.workloads.items().iter();
-    pods.find_map(|pod| {
+    cluster.workloads.iter().find_map(|pod| {
         let owner = pod.metadata.owner_references.iter().find(|owner| owner.kind == "DaemonSet")?;
         let node = cluster.node(&pod.spec.node_name)?;
         let waits = selector.matches(&pod.metadata.labels) && skyhook.selects(node);

@@ -26,8 +26,8 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    let mut files = input.documents.files.keys();
-    let built = files.any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name)));
+    let built =
+        input.documents.files.keys().any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name)));
     let directory = |file: &str| Path::new(file).parent().map(Path::to_owned);
     let mut places = HashMap::new();
     for manifest in input.manifests().filter(|manifest| !manifest.name.is_empty()) {

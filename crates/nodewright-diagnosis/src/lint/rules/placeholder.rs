@@ -140,8 +140,7 @@ fn is_variable(part: &str) -> bool {
 /// Whether a text contains a name in angle brackets: `<registry>/driver`.
 fn has_angle_brackets(text: &str) -> bool {
     let after = text.split('<').skip(1);
-    let mut inner = after.filter_map(|after| Some(after.split_once('>')?.0));
-    inner.any(|name| {
+    after.filter_map(|after| Some(after.split_once('>')?.0)).any(|name| {
         let letters = name.starts_with(|c: char| c.is_ascii_alphabetic());
         letters && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_ .".contains(c))
     })

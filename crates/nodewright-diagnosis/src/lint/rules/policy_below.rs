@@ -20,8 +20,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let mut policies = input.cluster.into_iter().flat_map(|cluster| cluster.policies.items());
         policies.any(|policy| policy.metadata.name == name)
     };
-    let mut files = input.documents.files.keys();
-    if files.any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name))) {
+    if input.documents.files.keys().any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name))) {
         return;
     }
     for (manifest, skyhook) in
@@ -29,9 +28,11 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     {
         let name = &skyhook.spec.deployment_policy;
         let line = manifest.range(&[]).first;
-        let places =
-            input.policies().filter(|(policy, _)| policy.name == *name && policy.file == manifest.file);
-        let first = places.map(|(policy, _)| policy.range(&[]).first).min();
+        let first = input
+            .policies()
+            .filter(|(policy, _)| policy.name == *name && policy.file == manifest.file)
+            .map(|(policy, _)| policy.range(&[]).first)
+            .min();
         if let Some(below) = first.filter(|below| *below > line && !lives(name)) {
             let message =
                 format!("the webhook rejects the object: its policy {name} comes later, at line {below}");

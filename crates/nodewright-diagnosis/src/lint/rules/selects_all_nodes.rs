@@ -67,7 +67,7 @@ fn selects_whole_cluster(input: &Input<'_>, selector: &LabelSelector) -> Option<
 }
 
 fn is_control_plane(node: &Node) -> bool {
-    let mut labels = node.labels.keys();
-    labels
+    node.labels
+        .keys()
         .any(|key| key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master")
 }

@@ -12,7 +12,7 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Correct the label, or label the nodes.
+    /// Correct the selector, or label the nodes.
     SKY841 "selects-no-node" Warning
 }
 
@@ -25,7 +25,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         if let Some(why) = unmatched(&skyhook.spec.node_selectors, nodes) {
             findings
                 .report(manifest, &path, format!("nodeSelectors selects no node: {why}"))
-                .fix("Correct the label, or label the nodes");
+                .fix("Correct the selector, or label the nodes");
         }
     }
     for (manifest, policy) in input.policies() {
@@ -34,7 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             if let Some(why) = unmatched(&compartment.selector, nodes) {
                 let name = &compartment.name;
                 let message = format!("compartment {name} selects no node: {why}");
-                findings.report(manifest, &path, message).fix("Correct the label, or label the nodes");
+                findings.report(manifest, &path, message).fix("Correct the selector, or label the nodes");
             }
         }
     }

@@ -24,8 +24,10 @@ pub(super) struct Strategy<'p> {
 /// The strategies of all compartments; the default compartment is last.
 pub(super) fn strategies(policy: &DeploymentPolicy) -> Vec<Strategy<'_>> {
     let spec = &policy.spec;
-    let own = spec.compartments.iter().enumerate();
-    let mut all: Vec<Strategy<'_>> = own
+    let mut all: Vec<Strategy<'_>> = spec
+        .compartments
+        .iter()
+        .enumerate()
         .map(|(index, c)| {
             let place = (c.name.as_str(), Some(index), Some(&c.selector));
             Strategy::new(place, &c.budget, c.strategy.as_ref())
@@ -43,8 +45,7 @@ impl<'p> Strategy<'p> {
         strategy: Option<&'p Value>,
     ) -> Strategy<'p> {
         let members = strategy.unwrap_or(&Value::Null);
-        let mut kinds = ["fixed", "linear", "exponential"].into_iter();
-        let kind = kinds.find(|kind| members[*kind].is_object());
+        let kind = ["fixed", "linear", "exponential"].into_iter().find(|kind| members[*kind].is_object());
         let fields = kind.map_or(&Value::Null, |kind| &members[kind]);
         let initial = kind.map(|_| fields["initialBatch"].as_i64().unwrap_or(1));
         Strategy {

@@ -15,8 +15,7 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    let unreadable = input.documents.unreadable.iter();
-    for document in unreadable.filter(|d| d.reason == UnreadableReason::Template) {
+    for document in input.documents.unreadable.iter().filter(|d| d.reason == UnreadableReason::Template) {
         let subject = Subject::object("File", &document.file);
         let message = "this is a template, so nothing in it was checked";
         let finding = findings.report_at(&document.file, document.line, subject, message);

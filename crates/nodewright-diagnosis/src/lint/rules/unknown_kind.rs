@@ -41,8 +41,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         }
     }
     for manifest in input.others() {
-        let flavors = ApiFlavor::ALL.into_iter();
-        let mut of_kind = flavors.filter(|flavor| {
+        let mut of_kind = ApiFlavor::ALL.into_iter().filter(|flavor| {
             let kinds = [flavor.kind(), "DeploymentPolicy"];
             kinds.contains(&manifest.kind.as_str()) && is_misspelled(&manifest.api_version, *flavor)
         });

@@ -1,6 +1,7 @@
 use super::{Input, LintFindings};
 use crate::model::Effects;
 use crate::rules::some_of;
+use crate::view::distinct;
 
 lint_rule! {
     /// Drains do not evict a pod without a controller.
@@ -12,7 +13,7 @@ lint_rule! {
     ///
     /// # How to fix
     ///
-    /// Delete the pods before the rollout, or remove `force: false`.
+    /// Delete the pods before the rollout, or set `force: true`, which is the default.
     SKY886 "unmanaged-pods" Warning Effects
 }
 
@@ -26,14 +27,12 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
         let pods = cluster.evictions().pods_by_node();
         let on_nodes = effects.cordoned.iter().filter_map(|node| pods.get(node.name.as_str())).flatten();
         let unmanaged = on_nodes.filter(|pod| pod.metadata.controller().is_none());
-        let mut paths: Vec<String> = unmanaged.map(|pod| pod.path()).collect();
-        paths.sort();
-        paths.dedup();
+        let paths = distinct(unmanaged.map(|pod| pod.path()));
         if !paths.is_empty() {
             let message = format!("drains wait for pods without a controller: {}", some_of(&paths));
             findings
                 .report(manifest, &["spec", "drainConfig", "force"], message)
-                .fix("Delete the pods before the rollout, or remove force: false");
+                .fix("Delete the pods before the rollout, or set force: true, the default");
         }
     }
 }

@@ -7,8 +7,9 @@ use super::{Baseline, Edited, SHOWN, StartedWork};
 use crate::api::{Skyhook, Stage, State, Status};
 use crate::cluster::{Cluster, Node};
 use crate::model::{Model, WaitReason};
-use crate::plan::Consequences;
+use crate::plan::planners::batches::may_free_others;
 use crate::plan::planners::merge::{permanently_failed, stays_failed};
+use crate::plan::{Change, Consequences, Grade, Plan};
 use crate::view::NodeSet;
 
 /// Warns why work does not start at once, and what starts it.
@@ -22,7 +23,7 @@ pub(super) fn add_hindrances(
     let cluster = baseline.cluster;
     let model = OnceCell::new();
     let model = || model.get_or_init(|| Model::new(after));
-    for skyhook in after.skyhooks.items() {
+    for skyhook in &after.skyhooks {
         let name = skyhook.name();
         let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
         let nodes: Vec<&Node> = places.filter_map(|(_, node)| after.node(node)).collect();
@@ -49,7 +50,7 @@ pub(super) fn add_hindrances(
         }
         let was_active = cluster.skyhook(name).is_some_and(Skyhook::is_active);
         if skyhook.is_active() && (!was_active || edited.batches.contains(name)) {
-            let selected = after.nodes.items().iter().filter(|node| skyhook.selects(node));
+            let selected = after.nodes.iter().filter(|node| skyhook.selects(node));
             for (package, nodes) in permanently_failed(after, skyhook, &selected.collect::<Vec<_>>()) {
                 consequences.warn(stays_failed(skyhook, &package, &nodes));
             }
@@ -173,4 +174,22 @@ fn failing_first<'a>(
         }
     }
     nodes_by_earlier.into_values().collect()
+}
+
+/// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.
+pub(super) fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequences: &mut Consequences) {
+    let key = after.flavor().key("ignore");
+    let ignores = plan.steps().filter(|step| match &step.change {
+        Change::Metadata(metadata) => metadata.labels.get(&key).is_some_and(|edit| edit.to.is_some()),
+        _ => false,
+    });
+    for node in ignores.filter_map(|step| after.node(&step.target.name)) {
+        // The plan itself may remove the record of the batch.
+        for skyhook in cluster.selecting(node).filter(|skyhook| may_free_others(after, skyhook, node)) {
+            consequences.at_least(Grade::of_running(skyhook));
+            let reference = skyhook.reference();
+            consequences
+                .warn(format!("{reference} has no recorded batch: the operator may choose other nodes instead and start packages there"));
+        }
+    }
 }

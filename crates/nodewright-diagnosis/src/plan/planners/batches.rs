@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{batches, node};
-use crate::api::skyhook::CompartmentStatus;
+use crate::api::skyhook::{BatchState, CompartmentStatus};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
 use crate::model::Model;
@@ -29,7 +29,7 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     );
     let priority = &skyhook.status.node_priority;
     if !priority.is_empty() {
-        let now: serde_json::Map<String, Value> = priority
+        let now: Map<String, Value> = priority
             .iter()
             .map(|(node, since)| (node.to_string(), json!(since.map(|s| s.to_string()))))
             .collect();
@@ -73,7 +73,7 @@ pub fn may_free_others(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> boo
     skyhook.is_active()
         && skyhook.status.node_priority.is_empty()
         && matches!(status(node), Status::InProgress | Status::Erroring)
-        && cluster.nodes.items().iter().any(waits)
+        && cluster.nodes.iter().any(waits)
 }
 
 /// [`reset`] for the counters of one compartment only. `None` also if the status lacks the compartment.
@@ -90,7 +90,7 @@ fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus
         ["status", "compartmentStatuses", name, "batchState", field].map(str::to_owned).into_iter()
     };
     let Some(batch) = &compartment.batch_state else {
-        let fresh: serde_json::Map<String, Value> =
+        let fresh: Map<String, Value> =
             FRESH.iter().map(|(field, value)| ((*field).to_owned(), value())).collect();
         let path = path("").take(4);
         fields.push(Field::new(path, None, Some(fresh.into())).with_any_old_value());
@@ -115,7 +115,7 @@ fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus
 /// Whether a rollout is past its initial state.
 pub fn rollout_started(skyhook: &Skyhook) -> bool {
     let status = &skyhook.status;
-    let moved = |b: &crate::api::skyhook::BatchState| {
+    let moved = |b: &BatchState| {
         b.current_batch > 1
             || b.should_stop
             || b.last_batch_failed

@@ -68,8 +68,8 @@ struct Part {
 impl Part {
     fn of(plan: &Plan, cluster: &Cluster) -> Part {
         let runs = plan.places_of_deleted_runs(cluster);
-        let names = plan.steps().flat_map(Step::custom_resources);
-        let names = names.chain(runs.into_iter().map(|(skyhook, _)| skyhook));
+        let names =
+            plan.steps().flat_map(Step::custom_resources).chain(runs.into_iter().map(|(skyhook, _)| skyhook));
         let custom_resources = names.map(str::to_owned).collect();
         Part {
             custom_resources,

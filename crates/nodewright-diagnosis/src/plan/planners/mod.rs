@@ -8,10 +8,10 @@ pub mod reset;
 pub mod uninstall;
 
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::error::Result;
 use crate::plan::{Consequences, Plan, Refusal};
-use crate::view::{plural, some_of};
+use crate::view::{NodeSet, plural, some_of};
 
 /// The sources of commands that only start or stop the operator's work.
 pub const NEEDS: [Source; 6] =
@@ -32,6 +32,22 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
     let flavor = cluster.flavor();
     let [old, new] = [flavor.other(), flavor].map(|flavor| flavor.kind().to_owned());
     Err(Refusal::Unmigrated { name: name.to_owned(), old, new }.into())
+}
+
+/// Refuses a change of single packages on nodes whose state cannot be read: whether a package is recorded there is not
+/// known.
+///
+/// # Errors
+///
+/// The state of a node cannot be read.
+pub fn refuse_unreadable(cluster: &Cluster, skyhook: &str, nodes: &[&Node]) -> Result<()> {
+    let is_unreadable = |node: &&&Node| cluster.on_node(node, skyhook).is_some_and(NodeRecord::is_malformed);
+    let nodes = NodeSet::of(nodes.iter().filter(is_unreadable).map(|node| node.name.as_str()));
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let (nodes, skyhook) = (nodes.limited(6).to_string(), skyhook.to_owned());
+    Err(Refusal::UnreadableState { nodes, skyhook }.into())
 }
 
 /// Refuses a plan while unfinished objects of the older API hold the operator; with `force`, warns.

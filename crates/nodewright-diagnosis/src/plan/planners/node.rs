@@ -91,9 +91,8 @@ fn records(on: &NodeRecord) -> BTreeSet<&str> {
     let Some(state) = &on.state else {
         return BTreeSet::new();
     };
-    let entries = state.entries().iter();
     let mut keys: BTreeSet<&str> =
-        entries.filter_map(|entry| Some(state.annotation_of(&entry.key)?.0)).collect();
+        state.entries().iter().filter_map(|entry| Some(state.annotation_of(&entry.key)?.0)).collect();
     for malformed in state.malformed() {
         keys.remove(malformed.annotation.as_str());
     }
@@ -111,8 +110,10 @@ pub fn is_recorded(on: &NodeRecord) -> bool {
 pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
     let prefixes: Vec<String> =
         owners.iter().map(|(flavor, name)| format!("{}/", flavor.key(name))).collect();
-    let ours = node.conditions().iter().filter(|c| prefixes.iter().any(|prefix| c.kind.starts_with(prefix)));
-    let remove: Vec<serde_json::Value> = ours
+    let remove: Vec<serde_json::Value> = node
+        .conditions()
+        .iter()
+        .filter(|c| prefixes.iter().any(|prefix| c.kind.starts_with(prefix)))
         .map(|c| {
             json!({
                 "type": c.kind,
@@ -424,8 +425,7 @@ impl<'a> Recreation<'a> {
             old.reference()
         ));
         let package_runs = self.cluster.package_runs();
-        let at_work = package_runs.all().iter();
-        let at_work = at_work.filter(|run| run.skyhook == old.name() && run.alive());
+        let at_work = package_runs.all().iter().filter(|run| run.skyhook == old.name() && run.alive());
         let on = NodeSet::of(at_work.map(|run| run.node));
         if !on.is_empty() {
             self.effects.warn(format!(
@@ -443,7 +443,7 @@ impl<'a> Recreation<'a> {
         }
         let name = self.skyhook.name();
         let mut steps = Vec::new();
-        for node in self.cluster.nodes.items().iter().filter(|node| self.skyhook.selects(node)) {
+        for node in self.cluster.nodes.iter().filter(|node| self.skyhook.selects(node)) {
             let mut change = Metadata::default();
             for (flavor, name) in node::owned(self.cluster, name) {
                 if let Some(on) = node.keys(flavor).of(name) {
@@ -549,8 +549,7 @@ pub fn warn(cluster: &Cluster, plan: &mut Plan) {
 /// [`warn`], from the metadata of the objects themselves.
 pub fn warn_of(plan: &mut Plan, objects: &[(Target, Value)]) {
     warn_by(plan, |target| {
-        let mut objects = objects.iter();
-        let (_, metadata) = objects.find(|(of, _)| of.same_object_name(target))?;
+        let (_, metadata) = objects.iter().find(|(of, _)| of.same_object_name(target))?;
         serde_json::from_value(metadata.clone()).ok()
     });
 }

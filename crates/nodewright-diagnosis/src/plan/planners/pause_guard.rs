@@ -1,6 +1,6 @@
 //! Pause, act, resume: for writes to keys that the operator may write concurrently.
 
-use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
+use crate::api::{ApiFlavor, Entry, Executor, Skyhook, State, Status};
 use crate::cluster::hold::{self, HolderActivity};
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, Source};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
     }
     let package_runs = cluster.package_runs_for(skyhook.name());
     let at_work = |node: &&Node| {
-        let moving = |e: &crate::api::Entry| matches!(e.state, State::InProgress | State::Erroring);
+        let moving = |e: &Entry| matches!(e.state, State::InProgress | State::Erroring);
         let on = cluster.on_node(node, skyhook.name());
         on.is_some_and(|on| on.entries().iter().any(moving))
             || package_runs.any_alive_on(skyhook.name(), &node.name)
@@ -111,10 +111,12 @@ pub fn warn_of_halt(
     plan: &mut Plan,
 ) {
     let package_runs = cluster.package_runs_for(skyhook.name());
-    let at_work = nodes.iter().flat_map(|n| package_runs.of_skyhook_on(skyhook.name(), &n.name));
-    let at_work = at_work.filter(|run| !run.bare() && run.alive());
-    let at_work = at_work.filter(|run| package.is_none_or(|p| run.package == p));
-    let at_work = at_work.filter(|run| run.pods.iter().any(|pod| !pod.ended()));
+    let at_work = nodes
+        .iter()
+        .flat_map(|n| package_runs.of_skyhook_on(skyhook.name(), &n.name))
+        .filter(|run| !run.bare() && run.alive())
+        .filter(|run| package.is_none_or(|p| run.package == p))
+        .filter(|run| run.pods.iter().any(|pod| !pod.ended()));
     let (silent, at_work): (Vec<_>, Vec<_>) =
         at_work.partition(|run| cluster.node(run.node).is_some_and(Node::is_silent));
     if !silent.is_empty() && acts(cluster, skyhook) {
@@ -125,8 +127,10 @@ pub fn warn_of_halt(
             halted(cluster)
         ));
     }
-    let pods = at_work.into_iter().flat_map(|run| run.pods.iter().filter(|p| !p.ended()));
-    let graces = pods.map(|p| p.spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE));
+    let graces = at_work
+        .into_iter()
+        .flat_map(|run| run.pods.iter().filter(|p| !p.ended()))
+        .map(|p| p.spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE));
     let Some(longest) = graces.max().filter(|_| acts(cluster, skyhook)) else {
         return;
     };
@@ -216,8 +220,8 @@ pub fn failed_elsewhere<'a>(
     let package_runs = cluster.package_runs_for(skyhook.name());
     let steps = || stages.iter().flat_map(|s| &s.steps);
     let nodes = cluster.selected(skyhook);
-    let others = nodes.filter(|n| steps().all(|s| s.target.kind != Kind::Node || s.target.name != n.name));
-    others
+    nodes
+        .filter(|n| steps().all(|s| s.target.kind != Kind::Node || s.target.name != n.name))
         .filter(|n| {
             let on = cluster.on_node(n, skyhook.name());
             on.is_some_and(|on| on.operator_status() == Status::Erroring)
@@ -230,8 +234,7 @@ pub fn failed_elsewhere<'a>(
 /// Whether a package stage is running on a node of the plan.
 pub fn stage_is_running(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bool {
     let package_runs = cluster.package_runs_for(skyhook.name());
-    let mut nodes = stages.iter().flat_map(|s| &s.steps);
-    nodes.any(|step| {
+    stages.iter().flat_map(|s| &s.steps).any(|step| {
         step.target.kind == Kind::Node && package_runs.any_alive_on(skyhook.name(), &step.target.name)
     })
 }

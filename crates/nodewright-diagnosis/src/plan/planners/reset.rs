@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::{batches, node, pause_guard, refuse_held, refuse_unmigrated};
+use super::{batches, merge, node, pause_guard, refuse_held, refuse_unmigrated, refuse_unreadable};
 use crate::api::{Entry, NodeState, Skyhook, State, keys};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::Result;
 use crate::plan::forecast::is_uninstalled;
-use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Refusal, RemovedEntry, Step, Target};
+use crate::plan::{
+    Change, Consequences, Edit, Metadata, OnConflict, Plan, PlanStage, Refusal, RemovedEntry, Step, Target,
+};
 use crate::view::{NodeSet, plural};
 
 /// The scope of a reset.
@@ -73,7 +75,11 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
 
 /// Refuses to reset a single package on a node where the operator would never run it again.
 fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()> {
-    let (Some((name, version)), Some(skyhook)) = (request.package, cluster.skyhook(request.name)) else {
+    let Some((name, version)) = request.package else {
+        return Ok(());
+    };
+    refuse_unreadable(cluster, request.name, &request.nodes)?;
+    let Some(skyhook) = cluster.skyhook(request.name) else {
         return Ok(());
     };
     let Some(spec) = skyhook.package(name) else {
@@ -200,9 +206,11 @@ impl<'a> ResetPlanner<'a> {
     /// Counts the installed packages that the spec lacks, of the entries that the plan removes.
     fn count_left_spec(&mut self, skyhook: &Skyhook, node: &'a Node, removes: impl Fn(&Entry) -> bool) {
         let entries = self.record_on(node).into_iter().flat_map(NodeRecord::entries);
-        let lost = entries.filter(|e| removes(e) && skyhook.package(&e.name).is_none());
-        let lost: BTreeSet<&str> =
-            lost.filter(|e| !is_uninstalled(Some(skyhook), e)).map(|e| e.name.as_ref()).collect();
+        let lost: BTreeSet<&str> = entries
+            .filter(|e| removes(e) && skyhook.package(&e.name).is_none())
+            .filter(|e| !is_uninstalled(Some(skyhook), e))
+            .map(|e| e.name.as_ref())
+            .collect();
         for package in lost {
             *self.left_spec.entry(package).or_default() += 1;
         }
@@ -241,7 +249,7 @@ impl<'a> ResetPlanner<'a> {
     /// Whether only this custom resource adds the runtime-required taint to the node.
     fn retaints(&self, node: &Node) -> bool {
         let taints = |s: &&Skyhook| s.spec.runtime_required && s.spec.auto_taint_new_nodes && s.selects(node);
-        let mut all = self.cluster.skyhooks.items().iter().filter(taints);
+        let mut all = self.cluster.skyhooks.iter().filter(taints);
         all.next().is_some_and(|s| s.name() == self.request.name) && all.next().is_none()
     }
 
@@ -296,8 +304,8 @@ impl<'a> ResetPlanner<'a> {
         Some(PlanStage::of(vec![step.may_be_gone()]))
     }
 
-    fn consequences(&self) -> crate::plan::Consequences {
-        let mut effects = crate::plan::Consequences::default();
+    fn consequences(&self) -> Consequences {
+        let mut effects = Consequences::default();
         if self.steps.iter().any(|step| !step.stays_removed.is_empty()) {
             let checked =
                 "afterwards, this command checks that the operator does not record the removed state again";
@@ -309,17 +317,16 @@ impl<'a> ResetPlanner<'a> {
             batches::warn_of_counters(self.cluster, skyhook, &self.reruns, &mut effects);
         }
         if let Some(skyhook) = self.skyhook {
-            let bypassed = super::merge::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
+            let bypassed = merge::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
             effects.loses_record |= bypassed;
         }
         if let Some(skyhook) = self.skyhook
             && let Some((package, _)) = self.request.package
             && !self.reruns.is_empty()
         {
-            let touched = self.touched.iter();
             let targets: Vec<(&Node, &NodeRecord)> =
-                touched.filter_map(|node| Some((*node, self.record_on(node)?))).collect();
-            super::merge::dependants_stay(skyhook, package, &targets, &mut effects);
+                self.touched.iter().filter_map(|node| Some((*node, self.record_on(node)?))).collect();
+            merge::dependants_stay(skyhook, package, &targets, &mut effects);
         }
         if let Some(skyhook) = self.skyhook
             && self.request.retaint
@@ -491,7 +498,7 @@ pub fn repaired(
 }
 
 /// The text of an annotation from the copy: the entries of all packages, or the entry of `package`.
-fn restored(copy: &std::collections::BTreeMap<String, Value>, package: Option<&str>) -> Option<String> {
+fn restored(copy: &BTreeMap<String, Value>, package: Option<&str>) -> Option<String> {
     match package {
         None if copy.is_empty() => None,
         None => {

@@ -37,14 +37,13 @@ impl<'a> PlacementSummary<'a> {
         package: &Package,
     ) -> PlacementSummary<'a> {
         let mut survey = PlacementSummary::default();
-        for node in cluster.nodes.items() {
+        for node in &cluster.nodes {
             let here = cluster.placement(skyhook, name, node);
             if !here.selected {
                 survey.deselected.extend(here.entry.map(|_| node));
                 continue;
             }
-            let mut all = cluster.placements_on(skyhook.name(), node).into_iter();
-            let other = all.find_map(|p| {
+            let other = cluster.placements_on(skyhook.name(), node).into_iter().find_map(|p| {
                 let other = p.package == name && p.version != package.version;
                 p.entry.filter(|_| other && (here.entry.is_none() || p.phase.is_uninstall()))
             });
@@ -200,8 +199,8 @@ impl ImpactNotes<'_> {
     pub fn cancel(self, effects: &mut Consequences) {
         let ImpactNotes { cluster, name, survey, .. } = self;
         let at = |stage: Stage| {
-            let begun = survey.begun.iter();
-            let at: Vec<&Node> = begun.filter(|(_, e)| e.stage == stage).map(|(n, _)| *n).collect();
+            let at: Vec<&Node> =
+                survey.begun.iter().filter(|(_, e)| e.stage == stage).map(|(n, _)| *n).collect();
             at
         };
         let reset = at(Stage::Uninstall);
@@ -285,9 +284,9 @@ pub fn request(name: &str, package: &Package) -> Vec<Field> {
         let whole = json!({"enabled": true, "apply": true});
         return vec![Field::new(path(name, &["uninstall"]), None, Some(whole))];
     }
-    let fields = [("enabled", now.enabled), ("apply", now.apply)].into_iter();
-    let missing = fields.filter(|(_, is)| !is);
-    missing
+    [("enabled", now.enabled), ("apply", now.apply)]
+        .into_iter()
+        .filter(|(_, is)| !is)
         .map(|(field, _)| {
             let path = path(name, &["uninstall", field]);
             Field::new(path, Some(json!(false)), Some(json!(true)))

@@ -1,7 +1,7 @@
 //! Remedies for a blocked drain.
 
 use crate::api::Skyhook;
-use crate::cluster::drain::{Drain, Obstacles, Refusal};
+use crate::cluster::drain::{Drain, Obstacles};
 use crate::cluster::{Cluster, DisruptionBudget, Pod};
 use crate::rules::{Finding, Grade};
 
@@ -23,7 +23,7 @@ pub fn remedies(
         for (configuration, _) in &obstacles.webhooks {
             let name = &configuration.metadata.name;
             let words = ["get", configuration.resource(), name, "-o", "yaml"];
-            finding.kubectl(Grade::B0, "See which webhook decides on evictions", words);
+            finding.kubectl(Grade::B0, "Inspect the webhook that decides on evictions", words);
         }
         let title = "Check the operator's log for the refused eviction, then move the workload in a way that its owner supports";
         finding.operator_log(cluster, title);
@@ -40,7 +40,7 @@ pub fn remedies(
             }
         }
     }
-    not_evicted(finding, drain.skyhook, &obstacles.noted);
+    not_evicted(finding, drain.skyhook, obstacles);
     if let Some(pod) = overdue {
         does_not_end(finding, pod);
     }
@@ -94,7 +94,7 @@ fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
 }
 
 /// Adds remedies for pods that the operator does not try to evict: delete the pod, or allow its eviction.
-fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
+fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, obstacles: &Obstacles<'_>) {
     for (reason, field, lost, caveat) in [
         (
             "UnmanagedPod",
@@ -109,7 +109,10 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
             "on every node drained for this custom resource, evicted pods then lose the data in their emptyDir volumes",
         ),
     ] {
-        let Some(refusal) = noted.iter().find(|r| r.reason == reason) else {
+        let noted = obstacles.noted.iter().find(|refusal| refusal.reason == reason);
+        let noted = noted.map(|refusal| (refusal.namespace.as_str(), refusal.name.as_str()));
+        let unmanaged = obstacles.unmanaged.first().filter(|_| field == "force");
+        let Some((namespace, name)) = noted.or(unmanaged.map(|pod| (pod.namespace(), pod.name()))) else {
             continue;
         };
         let patch = format!(r#"{{"spec":{{"drainConfig":{{"{field}":true}}}}}}"#);
@@ -117,7 +120,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
             .kubectl(
                 Grade::B3,
                 "Delete the pod; the drain then continues automatically",
-                ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
+                ["delete", "pod", "-n", namespace, name],
             )
             .caveat(lost)
             .patch(

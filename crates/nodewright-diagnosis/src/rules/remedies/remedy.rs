@@ -326,10 +326,10 @@ impl<'a> ResumedWork<'a> {
 
     fn simulated(&self, skyhook: &'a Skyhook) -> StartsByNode<'a> {
         let work = Simulation::unhindered_alone(&self.model, skyhook).work().into_iter();
-        let starts = work.map(|((_, node), work)| {
+        work.map(|((_, node), work)| {
             (node, work.packages.iter().map(|((package, _), kind)| (*package, *kind)).collect())
-        });
-        starts.collect()
+        })
+        .collect()
     }
 
     /// The effects of resuming the work on all nodes.
@@ -384,9 +384,11 @@ impl<'a> ResumedWork<'a> {
         let failed = permanently_failed(cluster, skyhook, nodes);
         let mut kinds: BTreeSet<Option<&str>> = BTreeSet::new();
         for node in nodes.iter().map(|node| node.name.as_str()) {
-            let starts = work.get(node).into_iter().flatten();
-            let starts =
-                starts.filter(|(package, _)| failed.get(*package).is_none_or(|nodes| !nodes.contains(&node)));
+            let starts = work
+                .get(node)
+                .into_iter()
+                .flatten()
+                .filter(|(package, _)| failed.get(*package).is_none_or(|nodes| !nodes.contains(&node)));
             kinds.extend(starts.map(|(_, kind)| *kind));
         }
         let grade = kinds.iter().map(|kind| Grade::of_rerun(*kind)).max();
@@ -463,7 +465,7 @@ impl ResumeEffects<'_> {
             return finding
                 .kubectl(
                     Grade::B0,
-                    "Wait until the package pods of the older operator have ended",
+                    "Check that the package pods of the older operator have ended",
                     ["get", "pods", "-A", "-l", &selector],
                 )
                 .caveat(format!("afterwards, run `kubectl skyhook {verb} {name}`"));

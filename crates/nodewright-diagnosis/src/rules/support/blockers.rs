@@ -61,6 +61,7 @@ impl Finding {
 }
 
 /// Indexes of the findings that block until someone intervenes, by the custom resources that they may block.
+#[derive(Default)]
 pub struct BlockingFindings {
     /// Findings that may block only their own custom resource, by its name.
     own: HashMap<String, Vec<usize>>,
@@ -71,10 +72,8 @@ pub struct BlockingFindings {
 
 impl BlockingFindings {
     pub fn of(findings: &[Finding]) -> BlockingFindings {
-        let mut blocking =
-            BlockingFindings { own: HashMap::new(), shared: Vec::new(), causes: OnceCell::new() };
-        let all = findings.iter().enumerate();
-        for (at, finding) in all.filter(|(_, f)| f.blocks_for_good()) {
+        let mut blocking = BlockingFindings::default();
+        for (at, finding) in findings.iter().enumerate().filter(|(_, f)| f.blocks_for_good()) {
             match &finding.subject.skyhook {
                 _ if finding.concerns_all() => blocking.shared.push(at),
                 Some(skyhook) => blocking.own.entry(skyhook.clone()).or_default().push(at),
@@ -108,8 +107,8 @@ impl BlockingFindings {
         let reach = Reach::of(cluster, skyhook, goal);
         let causes = self.causes.get_or_init(|| Causes::of(findings));
         let blocks = |at: &usize| findings[*at].blocks_for_good();
-        let own = self.concerning(skyhook).filter(|at| reach.covers(&findings[*at]));
-        let mut next: Vec<usize> = own.collect();
+        let mut next: Vec<usize> =
+            self.concerning(skyhook).filter(|at| reach.covers(&findings[*at])).collect();
         let mut found: BTreeSet<usize> = next.iter().copied().collect();
         while let Some(at) = next.pop() {
             let explaining = causes.explaining(at).iter().copied().filter(blocks);
@@ -141,13 +140,13 @@ pub(in crate::rules) fn mark_deletions<'f>(
     cluster: &Cluster,
     findings: impl IntoIterator<Item = &'f mut Finding>,
 ) {
-    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    let deleting = cluster.skyhooks.iter().filter(|s| s.deleting());
     let deletions: Vec<Reach<'_>> = deleting.map(|s| Reach::of(cluster, s, &Condition::Gone)).collect();
     if deletions.is_empty() {
         return;
     }
-    let by_name = deletions.iter().map(|reach| (reach.skyhook.name(), reach));
-    let by_name: HashMap<&str, &Reach<'_>> = by_name.collect();
+    let by_name: HashMap<&str, &Reach<'_>> =
+        deletions.iter().map(|reach| (reach.skyhook.name(), reach)).collect();
     for finding in findings {
         if finding.severity < Severity::Warning {
             continue;
@@ -163,8 +162,8 @@ pub(in crate::rules) fn mark_deletions<'f>(
         }
         // Findings about a deletion already name it.
         let about_deletion = finding.rule.blocks.first() == Some(&Blocks::Deletion);
-        let others = waiting.iter().filter(|d| !about_deletion || !d.owns(finding));
-        let others: Vec<&Skyhook> = others.map(|d| d.skyhook).collect();
+        let others: Vec<&Skyhook> =
+            waiting.iter().filter(|d| !about_deletion || !d.owns(finding)).map(|d| d.skyhook).collect();
         for skyhook in others.iter().take(DELETIONS) {
             finding.evidence(skyhook, "deletion", "waits until this is resolved");
         }
@@ -339,7 +338,7 @@ fn to_uninstall<'a>(
 pub struct Impact<'a> {
     /// In the order of [`Causes::ranked`].
     pub causes: Vec<CauseImpact<'a>>,
-    /// Number of nodes that custom resources select.
+    /// Number of nodes that custom resources select, or that causes block.
     pub selected: usize,
     /// See [`Impact::about`].
     about: HashMap<String, Vec<usize>>,
@@ -368,8 +367,7 @@ impl<'a> Impact<'a> {
         let closures: Vec<HashSet<Place<'a>>> = ranked
             .iter()
             .map(|cause| {
-                let own = cause.findings.iter();
-                places.closure(own.flat_map(|at| places.seeds(cluster, &findings[*at])))
+                places.closure(cause.findings.iter().flat_map(|at| places.seeds(cluster, &findings[*at])))
             })
             .collect();
         // Also count the effects that no closure reaches: the model may not know the reason of a wait that a
@@ -387,8 +385,10 @@ impl<'a> Impact<'a> {
             let message = common_message(cause.findings.iter().map(|at| &findings[*at])).into_owned();
             CauseImpact { severity: severity.unwrap_or(Severity::Info), message, blocked, cause }
         });
-        let mut impact =
-            Impact { causes: causes.collect(), selected: places.selected, about: HashMap::new() };
+        let causes: Vec<CauseImpact<'_>> = causes.collect();
+        let concerned: HashSet<&str> = causes.iter().flat_map(CauseImpact::nodes).collect();
+        let selected = places.selected.union(&concerned).count();
+        let mut impact = Impact { causes, selected, about: HashMap::new() };
         impact.index(findings);
         impact
     }
@@ -435,8 +435,8 @@ impl<'a> Impact<'a> {
 
     /// Number of nodes that causes of this severity block.
     pub fn blocked_nodes(&self, severity: Severity) -> usize {
-        let causes = self.causes.iter().filter(|c| c.severity == severity);
-        let nodes: HashSet<&str> = causes.flat_map(CauseImpact::nodes).collect();
+        let nodes: HashSet<&str> =
+            self.causes.iter().filter(|c| c.severity == severity).flat_map(CauseImpact::nodes).collect();
         nodes.len()
     }
 }
@@ -460,6 +460,7 @@ impl<'a> CauseImpact<'a> {
 }
 
 /// The model's state of each custom resource on each node.
+#[derive(Default)]
 struct Places<'a> {
     /// Places that are not complete.
     open: HashMap<Place<'a>, Standing>,
@@ -467,7 +468,7 @@ struct Places<'a> {
     waiting: HashMap<Place<'a>, Vec<Place<'a>>>,
     /// Open places by custom resource.
     of_skyhook: HashMap<&'a str, Vec<Place<'a>>>,
-    selected: usize,
+    selected: HashSet<&'a str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -481,14 +482,12 @@ enum Standing {
 
 impl<'a> Places<'a> {
     fn of(cluster: &'a Cluster, model: &Model<'a>) -> Places<'a> {
-        let mut places =
-            Places { open: HashMap::new(), waiting: HashMap::new(), of_skyhook: HashMap::new(), selected: 0 };
-        let mut selected: HashSet<&str> = HashSet::new();
-        for skyhook in cluster.skyhooks.items() {
+        let mut places = Places::default();
+        for skyhook in &cluster.skyhooks {
             let name = skyhook.name();
             for (node, progress) in model.all_progress(name) {
                 let place = (name, node.name.as_str());
-                selected.insert(place.1);
+                places.selected.insert(place.1);
                 let standing = match (progress.state, &progress.reason) {
                     (ProgressState::Complete, _) => continue,
                     (ProgressState::Running, WaitReason::Nothing) => Standing::Due,
@@ -510,7 +509,6 @@ impl<'a> Places<'a> {
                 }
             }
         }
-        places.selected = selected.len();
         places
     }
 
@@ -542,13 +540,15 @@ impl<'a> Places<'a> {
                 self.of_skyhook.get(skyhook).into_iter().flatten().filter(held).copied().collect()
             }
             (None, Some(node)) => {
-                let skyhooks = cluster.skyhooks.items().iter().map(|s| (s.name(), node));
+                let skyhooks = cluster.skyhooks.iter().map(|s| (s.name(), node));
                 skyhooks.filter(|place| self.is_held(place)).chain([("", node)]).collect()
             }
-            (None, None) if finding.refuses_installs() => {
-                let due = self.open.iter().filter(|(_, standing)| **standing == Standing::Due);
-                due.map(|(place, _)| *place).collect()
-            }
+            (None, None) if finding.refuses_installs() => self
+                .open
+                .iter()
+                .filter(|(_, standing)| **standing == Standing::Due)
+                .map(|(place, _)| *place)
+                .collect(),
             (None, None) => Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! The graph of findings, from causes to the findings that wait for them. Pure.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::rules::{Finding, Severity, Subject};
@@ -84,7 +85,7 @@ impl Causes {
             (gravest, first.blocks_reconcile(), hangs, whole.is_some())
         };
         // A stable sort: equal causes keep the order of the list.
-        causes.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
+        causes.sort_by_key(|cause| Reverse(weight(cause)));
         causes
     }
 }
@@ -150,7 +151,7 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
     causes.retain(|cause| !cause.findings.is_empty());
     // The most severe finding is first: it represents the group.
     for cause in &mut causes {
-        let severity = |at: &usize| std::cmp::Reverse(findings[*at].severity);
+        let severity = |at: &usize| Reverse(findings[*at].severity);
         cause.findings.sort_by_key(severity);
     }
     causes
@@ -185,6 +186,7 @@ fn renamed<'f>(finding: &'f Finding, name: &str) -> Cow<'f, str> {
 }
 
 /// Indexes of findings by custom resource and node, and by the nodes that they block.
+#[derive(Default)]
 struct Places<'f> {
     on_node: HashMap<(&'f str, &'f str), Vec<usize>>,
     holding_up: HashMap<(&'f str, &'f str), Vec<usize>>,
@@ -197,14 +199,7 @@ struct Places<'f> {
 
 impl<'f> Places<'f> {
     fn of(findings: &'f [Finding]) -> Places<'f> {
-        let mut places = Places {
-            on_node: HashMap::new(),
-            holding_up: HashMap::new(),
-            of_skyhook: BTreeMap::new(),
-            on_any_node: BTreeMap::new(),
-            of_node: HashMap::new(),
-            stopping_all: Vec::new(),
-        };
+        let mut places = Places::default();
         for (at, finding) in findings.iter().enumerate() {
             let subject = &finding.subject;
             if finding.blocks_reconcile() {
@@ -256,8 +251,7 @@ impl<'f> Places<'f> {
         let own = &finding.subject;
         let place = (own.skyhook.as_deref().unwrap_or_default(), own.node.as_deref().unwrap_or_default());
         let everywhere = self.of_skyhook.get(place.0).into_iter().flatten();
-        let here = self.on_node.get(&place).into_iter().flatten();
-        let here = here.chain(everywhere).filter(|n| {
+        let here = self.on_node.get(&place).into_iter().flatten().chain(everywhere).filter(|n| {
             let package = &findings[**n].subject.package;
             package.is_none() || *package == own.package
         });

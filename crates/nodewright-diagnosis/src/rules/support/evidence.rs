@@ -9,9 +9,9 @@ use crate::api::{ApiFlavor, Condition, Entry, Meta, Skyhook, State, Status};
 use crate::cluster::node::{NodeCondition, Taint};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::{ContainerTrouble, Ending};
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
-use crate::rules::{Finding, Severity};
-use crate::view::{self, plural};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod, attempts};
+use crate::rules::{Finding, Findings, Severity, Subject};
+use crate::view::{self, distinct, plural};
 
 impl Finding {
     /// Adds an entry of the node state: stage, state and restarts.
@@ -174,7 +174,7 @@ impl Finding {
             // The kubelet's reason for the end of the pod explains the code.
             value += &match cluster.ending(pod) {
                 Some(ending) => format!(", exit code {code} ({})", ending.reason),
-                None => format!(", {}", crate::cluster::attempts::with_meaning(code, trouble.reason)),
+                None => format!(", {}", attempts::with_meaning(code, trouble.reason)),
             };
         }
         value += &restarts(trouble.restarts);
@@ -209,9 +209,7 @@ impl Finding {
     /// Adds the pending uninstalls of a deletion, the operator's reason, and finalizers of other owners.
     pub fn pending_deletion(&mut self, cluster: &Cluster, skyhook: &Skyhook) -> &mut Self {
         let pending = cluster.pending_uninstalls(skyhook);
-        let mut packages: Vec<&str> = pending.iter().map(|p| p.name).collect();
-        packages.sort_unstable();
-        packages.dedup();
+        let packages = distinct(pending.iter().map(|p| p.name));
         let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
         nodes.dedup();
         self.since(skyhook.metadata.deletion_timestamp).evidence(
@@ -271,8 +269,9 @@ pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Optio
 
 /// Whether the operator's condition has long reported the node as complete for the custom resource.
 pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
-    let ready = condition_of(cluster, skyhook, node, "NotReady").filter(|c| c.status == "False");
-    ready.is_some_and(|c| cluster.is_stale(c.last_transition_time))
+    condition_of(cluster, skyhook, node, "NotReady")
+        .filter(|c| c.status == "False")
+        .is_some_and(|c| cluster.is_stale(c.last_transition_time))
 }
 
 /// The operator's condition on a node for a custom resource.
@@ -288,10 +287,11 @@ fn condition_of<'a>(
 
 /// The packages whose uninstall is requested, in custom resources that are not being deleted.
 pub fn uninstall_requested(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
-    let all = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
-    all.flat_map(|skyhook| {
-        let requested = skyhook.packages().filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply);
-        requested.map(move |(name, _)| (skyhook, name))
+    cluster.skyhooks.iter().filter(|s| !s.deleting()).flat_map(|skyhook| {
+        skyhook
+            .packages()
+            .filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply)
+            .map(move |(name, _)| (skyhook, name))
     })
 }
 
@@ -325,8 +325,8 @@ pub fn open_entries<'a, 's>(
     skyhook: &'s Skyhook,
     on: &'a NodeRecord,
 ) -> impl Iterator<Item = &'a Entry> + use<'a, 's> {
-    let entries = on.entries().iter();
-    entries
+    on.entries()
+        .iter()
         .filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(cluster, &e.name, e))
 }
 
@@ -338,17 +338,33 @@ pub fn due_entry<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Opti
     (entry.stage == package_run.stage && entry.state != State::Complete).then_some(entry)
 }
 
-/// The custom resources that are being deleted while they are paused or disabled, with pending uninstalls.
+/// Reports the custom resources that are being deleted while they are stopped, with pending uninstalls. `state` and `verb`:
+/// `paused` and `resume`.
 ///
 /// The operator's condition is sufficient: the operator may see nodes that were not read.
-pub fn stopped_deletions<'a>(
-    cluster: &'a Cluster,
+pub fn report_stopped_deletions(
+    cluster: &Cluster,
+    findings: &mut Findings,
     stopped: fn(&Skyhook) -> bool,
-    reason: &'static str,
-) -> impl Iterator<Item = &'a Skyhook> {
-    let waiting = cluster.skyhooks.items().iter().filter(|s| s.deleting()).filter(|s| s.has_finalizer());
-    waiting.filter(move |s| stopped(s)).filter(move |skyhook| {
+    [state, reason, verb, title]: [&str; 4],
+) {
+    let resumed = findings.resumed();
+    for skyhook in cluster.skyhooks.iter().filter(|s| s.deleting() && s.has_finalizer() && stopped(s)) {
         let condition = skyhook.true_condition("DeletionBlocked");
-        condition.is_some_and(|c| c.reason == reason) || !cluster.pending_uninstalls(skyhook).is_empty()
-    })
+        let blocked = condition.is_some_and(|c| c.reason == reason);
+        if !blocked && cluster.pending_uninstalls(skyhook).is_empty() {
+            continue;
+        }
+        let finding = findings.report(
+            Subject::skyhook(skyhook),
+            format!(
+                "deletion of {skyhook} is blocked: the custom resource is {state}, so nothing is uninstalled"
+            ),
+        );
+        finding.pending_deletion(cluster, skyhook);
+        resumed
+            .everywhere(skyhook)
+            .offer_deleting(finding, title, verb)
+            .strip_finalizer("Strip the finalizer", skyhook);
+    }
 }

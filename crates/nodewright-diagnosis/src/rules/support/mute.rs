@@ -19,7 +19,7 @@ use super::blockers::{CauseImpact, Impact};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::model::Model;
-use crate::rules::{Finding, Severity, Subject};
+use crate::rules::{Finding, FindingSummary, Severity, Subject};
 use crate::view::{API_VERSION, NodeSet, expand, plural};
 
 /// The annotation of a custom resource that holds mutes for its findings, as a YAML list.
@@ -134,7 +134,7 @@ impl Mutes {
     /// Adds the mutes in the annotations of custom resources, and returns the invalid ones.
     pub fn add_annotations(&mut self, cluster: &Cluster) -> Vec<InvalidMute> {
         let mut wrong = Vec::new();
-        for skyhook in cluster.skyhooks.items() {
+        for skyhook in &cluster.skyhooks {
             let Some(text) = skyhook.metadata.annotations.get(ANNOTATION) else {
                 continue;
             };
@@ -235,8 +235,7 @@ fn affected(
             nodes.extend(finding.blocked_nodes.iter().cloned());
         }
         if !own.is_empty() && own.len() == cause.findings.len() {
-            let blocked = blocked.values().flatten();
-            nodes.extend(blocked.map(|node| (*node).to_owned()));
+            nodes.extend(blocked.values().flatten().map(|node| (*node).to_owned()));
         }
     }
     found
@@ -466,30 +465,15 @@ fn invalid(source: &str, line: u64, problem: String) -> InvalidMute {
 /// A muted finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MutedFinding {
-    /// The code of the rule.
-    pub code: String,
-    /// The name of the rule.
-    pub name: String,
-    /// The severity of the finding.
-    pub severity: Severity,
-    /// The object that the finding is about.
-    pub subject: Subject,
-    /// The observed problem.
-    pub message: String,
+    #[serde(flatten)]
+    pub finding: FindingSummary,
     /// The mute that applies.
     pub mute: Mute,
 }
 
 impl MutedFinding {
     pub fn of(finding: &Finding) -> Option<MutedFinding> {
-        let mute = finding.muted.as_deref()?;
-        Some(MutedFinding {
-            code: finding.rule.code.to_owned(),
-            name: finding.rule.name.to_owned(),
-            severity: finding.severity,
-            subject: finding.subject.clone(),
-            message: finding.message.clone(),
-            mute: mute.clone(),
-        })
+        let mute = finding.muted.as_deref()?.clone();
+        Some(MutedFinding { finding: finding.summary(), mute })
     }
 }

@@ -52,7 +52,7 @@ impl<'a> DueActions<'a> {
         let read = cluster.source(Source::Workloads).ok().is_some() && !unknown;
         let workloads = read.then(|| cluster.evictions().pods_by_node());
         let key = cluster.flavor().key("name");
-        let pods = cluster.pods.items().iter().filter(|pod| pod.unknown_fields().iter().next().is_some());
+        let pods = cluster.pods.iter().filter(|pod| pod.unknown_fields().iter().next().is_some());
         let unreadable = pods.filter_map(|pod| Some(&**pod.metadata.labels.get(&key)?)).collect();
         let changes = Changes::new(cluster);
         DueActions { cluster, model, package_runs, changes, workloads, unreadable }

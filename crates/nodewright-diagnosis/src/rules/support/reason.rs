@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::api::{Entry, State};
 use crate::cluster::attempts::{Choice, ContainerLog, choice};
 use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
-use crate::cluster::{Cluster, Deployment, Event, PackageRun, PackageRuns, Pod};
+use crate::cluster::{Cluster, Deployment, Event, PackageRun, PackageRuns, Pod, attempts};
 use crate::redact;
 use crate::rules::package_pods_evicted::eviction_cause;
 use crate::rules::{Finding, operator_not_running};
@@ -96,8 +96,7 @@ impl<'a> Reasons<'a> {
 
     /// The state of the operator's pods while the operator does not run.
     fn of_operator(&self, finding: &Finding) -> Option<Reason> {
-        let mut operators = self.cluster.operators.items().iter();
-        let operator = operators.find(|d| {
+        let operator = self.cluster.operators.iter().find(|d| {
             let reference = d.reference();
             finding.evidence.iter().any(|e| e.object == reference)
         })?;
@@ -179,8 +178,7 @@ struct Failed<'a> {
 
 impl<'a> Failed<'a> {
     fn in_pod(pod: &'a Pod) -> Option<Failed<'a>> {
-        let mut all = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
-        all.find_map(|status| {
+        pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses).find_map(|status| {
             let now = status.state.terminated.as_ref();
             let before = now.is_none();
             let end = now.or(status.last_state.terminated.as_ref())?;
@@ -219,8 +217,7 @@ impl Reason {
         self.container = Some(failed.status.name.clone());
         self.state = Some(failed.state().to_owned());
         self.exit_code = Some(failed.end.exit_code);
-        self.meaning =
-            crate::cluster::attempts::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
+        self.meaning = attempts::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
         self.message = shown(&failed.end.message);
         self.restarts = failed.status.restart_count;
         self.pieces.push(failed.piece());
@@ -235,7 +232,7 @@ impl Reason {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(pod.status.reason.clone());
             self.message = shown(&pod.status.message);
-            self.meaning = crate::cluster::attempts::meaning(None, &pod.status.reason).map(str::to_owned);
+            self.meaning = attempts::meaning(None, &pod.status.reason).map(str::to_owned);
         } else if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.state = Some(failed.reason.to_string());
             self.message = shown(&failed.message);
@@ -258,7 +255,7 @@ impl Reason {
         if let Some((pod, ending)) = package_run.ended_as_a_whole(cluster).filter(|_| !runs) {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(ending.reason.to_owned());
-            self.meaning = crate::cluster::attempts::meaning(None, ending.reason).map(str::to_owned);
+            self.meaning = attempts::meaning(None, ending.reason).map(str::to_owned);
             self.message = shown(ending.message).or(self.message.take());
             return;
         }
@@ -267,7 +264,7 @@ impl Reason {
         let message = pod.map(|p| p.status.message.as_str()).or(job.map(|c| c.message.as_str()));
         if let Some(message) = message {
             self.state = Some(OVER.to_owned());
-            self.meaning = crate::cluster::attempts::meaning(None, OVER).map(str::to_owned);
+            self.meaning = attempts::meaning(None, OVER).map(str::to_owned);
             self.message = shown(message).or(self.message.take());
         }
     }
@@ -275,8 +272,7 @@ impl Reason {
     /// Collects the log of the failing container, then other logs that `package logs` would show.
     fn pieces(&mut self, choice: &Choice) {
         const MOST: usize = 4;
-        let others = choice.attempts.iter().flat_map(|a| a.pieces.iter().rev());
-        for piece in others {
+        for piece in choice.attempts.iter().flat_map(|a| a.pieces.iter().rev()) {
             if self.pieces.len() < MOST && !self.pieces.contains(piece) {
                 self.pieces.push(piece.clone());
             }
@@ -349,7 +345,7 @@ pub struct Recurring {
 /// Job.
 pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
     let mut by_object: HashMap<(&str, &str), Vec<&Event>> = HashMap::new();
-    for event in cluster.events.items().iter().filter(|e| e.warning) {
+    for event in cluster.events.iter().filter(|e| e.warning) {
         let (kind, name) = (event.kind.as_str(), event.name.as_str());
         by_object.entry((kind, name)).or_default().push(event);
         if kind == "Pod"
@@ -391,8 +387,8 @@ pub fn of_operator(
     operator: &Deployment,
     pods: &[&Pod],
 ) -> Vec<Recurring> {
-    let pods = pods.iter().map(|pod| ("Pod", pod.name()));
-    let keys: Vec<(&str, &str)> = pods.chain([("Deployment", operator.name())]).collect();
+    let keys: Vec<(&str, &str)> =
+        pods.iter().map(|pod| ("Pod", pod.name())).chain([("Deployment", operator.name())]).collect();
     recurring(events, &keys, None)
 }
 
@@ -492,8 +488,7 @@ fn plain(line: &str) -> String {
     });
     let line = line.trim_end_matches(['\n', '\r']);
     let line = ESCAPES.replace_all(line, "");
-    let last = line.rsplit('\r').find(|part| !part.trim().is_empty());
-    let last = last.unwrap_or_default().replace('\t', " ");
+    let last = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or_default().replace('\t', " ");
     last.chars().filter(|c| !c.is_control()).collect()
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::evidence::fails_outside_reboot;
 use crate::api::{Object, Skyhook, Status};
 use crate::cluster::{Cluster, Node, PackageRuns, Pod, Source, UnknownValues};
-use crate::model::{Batch, Model};
+use crate::model::{Batch, Model, profile};
 use crate::rules::{ALL, Finding, Findings, Finds, Rule, Severity};
 
 /// The reason why a node or a custom resource makes no progress.
@@ -42,7 +42,7 @@ pub fn stuck_in_batch(
 ) -> Option<Trouble> {
     let on = cluster.on_node(node, skyhook.name());
     let status = cluster.status_on(skyhook, node);
-    let holds_while_blocked = crate::model::profile::blocked_nodes_keep_places(cluster);
+    let holds_while_blocked = profile::blocked_nodes_keep_places(cluster);
     // Exclude nodes that are only in the middle of a reboot: their status is erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_outside_reboot(skyhook, on)) {
         // Only a warning for newer operators: it is uncertain which nodes they choose while a node fails, and
@@ -116,7 +116,7 @@ impl<'c> Standstill<'c> {
     /// Collects the problems and the blocked nodes from the findings of other rules.
     pub fn of(cluster: &Cluster, findings: &Findings<'c>) -> Standstill<'c> {
         let troubles = findings.troubles(cluster);
-        let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+        let deleted = cluster.skyhooks.iter().filter(|s| s.deleting());
         let deletions = deleted.filter_map(|s| {
             let gravest = troubles.of_skyhook(s.name()).map(HoldSeverity::of).max()?;
             Some((s.name().to_owned(), gravest))
@@ -317,7 +317,7 @@ pub fn unknown_activity(
     let of_it = package_runs.all().iter().filter(|run| run.skyhook == name);
     let jobs = of_it.clone().filter_map(|run| run.job);
     let pods = of_it.flat_map(|run| &run.pods).copied();
-    let events = cluster.events.items().iter().filter(|e| e.name == name || e.message.contains(name));
+    let events = cluster.events.iter().filter(|e| e.name == name || e.message.contains(name));
     whole(skyhook, skyhook.reference())
         .or_else(|| { nodes }.find_map(|node| metadata(node, node.reference())))
         .or_else(|| { jobs }.find_map(|job| whole(job, format!("job/{}", job.metadata.name))))

@@ -57,8 +57,7 @@ impl Masks {
         }
         if ApiFlavor::ALL.iter().any(|flavor| flavor.kind() == kind) {
             let packages = object.pointer_mut("/spec/packages");
-            let packages = packages.and_then(Value::as_object_mut).into_iter().flatten();
-            for (_, package) in packages {
+            for (_, package) in packages.and_then(Value::as_object_mut).into_iter().flatten() {
                 self.values(package.get_mut("configMap"), own);
             }
         }
@@ -132,8 +131,7 @@ impl Masks {
                 }
             }
             Value::Object(object) => {
-                let fields = object.iter_mut().filter(|(key, _)| *key != "managedFields");
-                for (key, value) in fields {
+                for (key, value) in object.iter_mut().filter(|(key, _)| *key != "managedFields") {
                     // Termination messages of containers contain log lines.
                     if key == "terminated"
                         && let Some(Value::String(text)) = value.get_mut("message")

@@ -211,7 +211,8 @@ impl ClusterBuilder {
         let policies = |flavor: ApiFlavor| format!("deploymentpolicies.{}", flavor.group());
         let [skyhooks, nodewrights] = &mut self.skyhooks;
         let [old_policies, new_policies] = &mut self.policies;
-        let admission = &mut self.admission;
+        let sources = &mut self.sources;
+        let (admission, installation) = (&mut sources.admission, &mut sources.installation);
         let plain = |name: &str| vec![name.to_owned()];
         let webhooks = ["validating", "mutating"]
             .map(|kind| format!("{kind}webhookconfigurations.admissionregistration.k8s.io"));
@@ -223,23 +224,23 @@ impl ClusterBuilder {
             ("skyhook-policies", vec![policies(old)], old_policies),
             ("nodewright-policies", vec![policies(new)], new_policies),
             ("operators", plain("deployments.apps"), &mut self.deployments),
-            ("operator-pods", plain("pods"), &mut self.operator_pods),
-            ("leases", plain("leases.coordination.k8s.io"), &mut self.installation.leases),
-            (NAMESPACES, plain("namespaces"), &mut self.installation.namespaces),
-            (LIMIT_RANGES, plain("limitranges"), &mut self.installation.limit_ranges),
-            (QUOTAS, plain("resourcequotas"), &mut self.installation.quotas),
-            (ROLES, rbac.to_vec(), &mut self.installation.roles),
-            ("nodes", plain("nodes"), &mut self.nodes),
-            ("package-pods", plain("pods"), &mut self.pods),
-            (WORKLOADS, plain("pods"), &mut self.workloads),
-            ("jobs", plain("jobs.batch"), &mut self.jobs),
+            ("operator-pods", plain("pods"), &mut sources.operator_pods),
+            ("leases", plain("leases.coordination.k8s.io"), &mut installation.leases),
+            (NAMESPACES, plain("namespaces"), &mut installation.namespaces),
+            (LIMIT_RANGES, plain("limitranges"), &mut installation.limit_ranges),
+            (QUOTAS, plain("resourcequotas"), &mut installation.quotas),
+            (ROLES, rbac.to_vec(), &mut installation.roles),
+            ("nodes", plain("nodes"), &mut sources.nodes),
+            ("package-pods", plain("pods"), &mut sources.pods),
+            (WORKLOADS, plain("pods"), &mut sources.workloads),
+            ("jobs", plain("jobs.batch"), &mut sources.jobs),
             ("webhooks", webhooks.to_vec(), &mut admission.webhooks),
             ("services", plain("services"), &mut admission.services),
             ("endpoint-slices", plain("endpointslices.discovery.k8s.io"), &mut admission.endpoints),
-            ("disruption-budgets", plain("poddisruptionbudgets.policy"), &mut self.disruption_budgets),
-            ("config-maps", plain("configmaps"), &mut self.config_maps),
-            ("node-metadata", plain("configmaps"), &mut self.node_metadata),
-            ("events", plain("events"), &mut self.events),
+            ("disruption-budgets", plain("poddisruptionbudgets.policy"), &mut sources.disruption_budgets),
+            ("config-maps", plain("configmaps"), &mut sources.config_maps),
+            ("node-metadata", plain("configmaps"), &mut sources.node_metadata),
+            ("events", plain("events"), &mut sources.events),
         ]
     }
 
@@ -466,8 +467,8 @@ impl State {
     /// remain.
     fn make_room(&mut self, most: u64) {
         while self.size() > most {
-            let files = self.reels.keys().chain(self.open.keys());
-            let files = files.filter(|file| !self.left_out.contains(*file));
+            let files =
+                self.reels.keys().chain(self.open.keys()).filter(|file| !self.left_out.contains(*file));
             let Some(file) = files.max_by_key(|file| rank(file)).cloned() else {
                 return;
             };

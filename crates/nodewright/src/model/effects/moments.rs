@@ -62,8 +62,7 @@ impl<'m, 'a> Moments<'m, 'a> {
         let installed = self.effect(name, was, is, interrupt, is_fresh);
         let installed = PackageEffect { change: PackageChange::Install, versions: None, ..installed };
         let upgraded = self.effect(name, was, is, interrupt, |node| !is_fresh(node));
-        let upgraded = Some(upgraded).filter(|upgraded| !upgraded.nodes.is_empty());
-        upgraded.into_iter().chain([installed]).collect()
+        Some(upgraded).filter(|upgraded| !upgraded.nodes.is_empty()).into_iter().chain([installed]).collect()
     }
 
     /// The effect on a package on the nodes that `on` accepts.
@@ -120,12 +119,12 @@ impl<'m, 'a> Moments<'m, 'a> {
             Some(_) if !cancelled && stages.iter().any(Stage::is_uninstall) => PackageChange::Uninstall,
             Some(is)
                 if stages.is_empty()
-                    && (was.is_none()
-                        || edited && is.uninstall().apply && !self.is_recorded(self.edited, name)) =>
+                    && (was.is_none() || edited && is.uninstall().apply)
+                    && !self.is_recorded(self.edited, name) =>
             {
                 PackageChange::NotInstalled
             }
-            Some(_) if stages.is_empty() && edited => PackageChange::WithoutEffect,
+            Some(_) if stages.is_empty() && (edited || was.is_none()) => PackageChange::WithoutEffect,
             Some(_) if stages.is_empty() => PackageChange::Unchanged,
             Some(_) if upgrades && versions.is_some_and(is_lower) => PackageChange::Downgrade,
             Some(_) if upgrades && versions.is_some() => PackageChange::Upgrade,
@@ -193,7 +192,7 @@ impl<'m, 'a> Moments<'m, 'a> {
     }
 
     fn is_recorded(&self, cluster: &'a Cluster, name: &str) -> bool {
-        let nodes: Vec<&Node> = self.live.nodes.items().iter().collect();
+        let nodes: Vec<&Node> = self.live.nodes.iter().collect();
         self.recorded(cluster, name, &nodes).next().is_some()
     }
 
@@ -205,9 +204,11 @@ impl<'m, 'a> Moments<'m, 'a> {
         nodes: &[&'a Node],
     ) -> impl Iterator<Item = &'a Entry> {
         let skyhook = self.skyhook;
-        let records =
-            nodes.iter().filter_map(move |node| cluster.on_node(cluster.node(&node.name)?, skyhook));
-        records.flat_map(|record| record.entries()).filter(move |entry| entry.name == name)
+        nodes
+            .iter()
+            .filter_map(move |node| cluster.on_node(cluster.node(&node.name)?, skyhook))
+            .flat_map(|record| record.entries())
+            .filter(move |entry| entry.name == name)
     }
 
     /// Maximum number of these nodes that are simultaneously between their first action and their completion.
@@ -246,11 +247,13 @@ impl<'m, 'a> Moments<'m, 'a> {
     }
 
     pub fn evicted(&self) -> usize {
-        let pods = self.all.iter().map(|moment| match moment.what {
-            Happening::Cordon { pods } => pods,
-            _ => 0,
-        });
-        pods.sum()
+        self.all
+            .iter()
+            .map(|moment| match moment.what {
+                Happening::Cordon { pods } => pods,
+                _ => 0,
+            })
+            .sum()
     }
 }
 

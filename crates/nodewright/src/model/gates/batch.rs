@@ -33,8 +33,10 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     };
     // If all candidates fit into the unrecorded batch, no candidate waits.
     let fits = matches!(selection, Selection::New { candidates, size, .. } if *size >= candidates.len());
-    let first = batch.first().filter(|_| !fits || !at.resource.is_unrecorded(selection));
-    let node = first.map(|at_work| at.resource.nodes[*at_work as usize]);
+    let node = batch
+        .first()
+        .filter(|_| !fits || !at.resource.is_unrecorded(selection))
+        .map(|at_work| at.resource.nodes[*at_work as usize]);
     if at.place.in_recorded_batch
         && let Some(node) = node
     {

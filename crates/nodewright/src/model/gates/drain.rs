@@ -1,11 +1,12 @@
 //! A package with an interrupt starts only on a cordoned and drained node.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::At;
-use crate::cluster::Pod;
-use crate::cluster::drain::is_evicted;
+use crate::cluster::drain::{Drain, Obstacles, is_evicted};
+use crate::cluster::{Cluster, DisruptionBudget, NodeRecord, Pod};
 use crate::model::action::{Action, NodeProgress, ProgressState};
+use crate::model::profile::refused_eviction_may_end_reconcile;
 use crate::model::reason::WaitReason;
 
 /// Models operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.
@@ -59,4 +60,60 @@ pub fn remaining<'a>(at: &At<'_, 'a>) -> Vec<&'a Pod> {
 fn workloads<'m, 'a>(at: &At<'m, 'a>) -> impl Iterator<Item = &'a Pod> + use<'m, 'a> {
     let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
     at.model.workloads_on(&at.node.name).iter().copied().filter(runs)
+}
+
+/// How certain it is that the drain of a node is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainRefusal {
+    /// The drain is blocked, and retries do not help.
+    Blocked,
+    /// The drain is blocked now, but a retry may succeed.
+    MayPass,
+    /// The drain has not been refused yet, but will be.
+    Ahead,
+}
+
+/// Duration of an unexplained refusal after which someone has to intervene.
+const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
+
+/// The state of a drain; `None` if nothing blocks it, or if it has not begun and only a temporary refusal is
+/// expected. Operators since v0.20.0 record refusals on the node; with older operators, refusals are inferred
+/// from budgets and pods.
+pub fn drain_state(cluster: &Cluster, drain: &Drain<'_>, obstacles: &Obstacles<'_>) -> Option<DrainRefusal> {
+    let on = cluster.on_node(drain.node, drain.skyhook.name());
+    let budgets = || obstacles.budgets.values();
+    let start = on.and_then(NodeRecord::draining_since);
+    let for_good = budgets().any(|(budget, _)| budget.refuses_for_good());
+    // A pod is not ready, and its budget already refused before this drain began: the refusal is not due to
+    // the drain's own evictions.
+    let unhealthy = budgets().any(|(budget, pods)| {
+        let before = start.is_some_and(|at| budget.refused_before(at));
+        before && cluster.is_stale(start) && pods.iter().any(|pod| !pod.ready())
+    });
+    let overdue = |pod: &&Pod| cluster.is_stale(pod.metadata.deletion_timestamp);
+    let hopeless = start.is_some_and(|at| cluster.taken_at.duration_since(at) >= HOPELESS);
+    if drain.begun && (obstacles.overdue.iter().any(overdue) || unhealthy) {
+        return Some(DrainRefusal::Blocked);
+    }
+    if !obstacles.overlaps.is_empty() {
+        return Some(if drain.begun { DrainRefusal::Blocked } else { DrainRefusal::Ahead });
+    }
+    if !obstacles.noted.is_empty() {
+        // A budget that refused before the drain began also refuses the next attempt.
+        let before = |budget: &DisruptionBudget| {
+            budget.refuses_for_good() && start.is_some_and(|at| budget.refused_before(at))
+        };
+        let young = on.is_some_and(|on| cluster.evictions().refusal_is_young(on))
+            && !budgets().any(|(budget, _)| before(budget));
+        let lasts = for_good || obstacles.budgets.is_empty();
+        return Some(if lasts && !young { DrainRefusal::Blocked } else { DrainRefusal::MayPass });
+    }
+    match (for_good || !obstacles.unmanaged.is_empty(), drain.begun) {
+        (true, true) if refused_eviction_may_end_reconcile(cluster) => Some(DrainRefusal::Blocked),
+        (true, _) => Some(DrainRefusal::Ahead),
+        (false, true) if !obstacles.unexplained.is_empty() && hopeless => Some(DrainRefusal::Blocked),
+        // A temporary refusal matters only after the drain has begun.
+        (false, true) if !obstacles.is_empty() => Some(DrainRefusal::MayPass),
+        (false, _) => None,
+    }
 }

@@ -10,8 +10,7 @@ use crate::model::reason::WaitReason;
 /// Models operator `validateAndUpsertSkyhookData`, which does not run for a paused custom resource, and
 /// `HandleFinalizer`.
 pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
-    let mut resources = model.resources.iter();
-    resources.find_map(|resource| {
+    model.resources.iter().find_map(|resource| {
         let skyhook = resource.skyhook;
         let node = resource.malformed?;
         let reached = !skyhook.paused() || skyhook.deleting();

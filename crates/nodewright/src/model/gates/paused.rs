@@ -11,8 +11,8 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         return None;
     }
     let held = NodeProgress::without_action(ProgressState::Suspended, WaitReason::Paused);
-    let mut runs = at.runs().filter(|run| run.alive());
-    let running = runs.find(|run| run.job.is_some_and(|job| !job.spec.suspend));
+    let running =
+        at.runs().filter(|run| run.alive()).find(|run| run.job.is_some_and(|job| !job.spec.suspend));
     let suspend =
         running.map(|run| Action::Suspend { package: run.package.clone(), stage: run.stage.clone() });
     Some(NodeProgress { next_action: suspend.filter(|_| at.model.halt.is_none()), ..held })

@@ -58,7 +58,7 @@ fn a_list_lacks_items_until_it_is_read_again() {
 }
 
 fn phases(source: &Read<Vec<Pod>>) -> Vec<String> {
-    source.items().iter().map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase)).collect()
+    source.iter().map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase)).collect()
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_heartbeat_is_no_news() {
     let new = WatchEvent::Is(node("a", "2026-11-20T10:05:00Z"));
     assert!(matches!(state.on_event(0, new, &mut source), Effect::Changed));
     assert!(state.renew(&mut source));
-    let names: Vec<&str> = source.items().iter().map(|node| &*node.name).collect();
+    let names: Vec<&str> = source.iter().map(|node| &*node.name).collect();
     assert_eq!(names, ["a", "b"]);
 }
 
