@@ -248,8 +248,8 @@ fn previews_of_a_pause_name_drains_and_who_waits() {
     insta::assert_snapshot!(ran.join("\n"));
 }
 
-/// A forecast goes on behind a drain that is refused for good, and says that the rollout does not complete; with another
-/// obstacle, a pod without a controller hides nothing.
+/// Previews list the stages behind a refused drain, and add that the rollout does not complete. A pod without a controller
+/// does not hide a budget.
 #[test]
 fn forecasts_name_a_drain_that_is_refused() {
     let status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1,

@@ -274,7 +274,7 @@ impl Expectation {
         self.not_checked(message)
     }
 
-    /// What was read of a source, or the result "not checked": an unread source proves no absence.
+    /// The value of a source, or the check result if the source was not read.
     fn read<'r, T>(self, cluster: &Cluster, read: &'r Read<T>) -> Result<&'r T, Check> {
         match read {
             Read::Ok(read) => Ok(read),

@@ -549,7 +549,8 @@ fn is_deleted(run: &PackageRun<'_>, deleted: &BTreeSet<(&str, &str)>) -> bool {
     run.job.map(Object::key).into_iter().chain(pods).any(|key| deleted.contains(&key))
 }
 
-/// Whether a Job runs for an entry that is no longer recorded: the operator deletes it.
+/// Whether the plan removes the entry for which a Job runs: the operator then deletes the Job, see
+/// `pause_guard::warn_of_halt`.
 fn lost_its_entry(before: &Cluster, after: &Cluster, run: &PackageRun<'_>) -> bool {
     let is_recorded = |cluster: &Cluster| {
         let node = cluster.node(run.node)?;

@@ -198,7 +198,7 @@ impl Plan {
             names.extend(owner(cluster, &step.target).map(str::to_owned));
         }
         let mut resources: Vec<ResourceState> = names.iter().flat_map(|name| states(cluster, name)).collect();
-        // A plan that runs something may run for long, and an edit of the spec changes what it runs.
+        // After an edit of the spec, later waves would run something else than the preview shows.
         let changes_object = |target: &Target| {
             self.steps().any(|step| {
                 let changes = matches!(

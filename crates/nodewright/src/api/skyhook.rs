@@ -120,6 +120,13 @@ pub struct DrainConfig {
     pub timeout: Option<String>,
 }
 
+impl DrainConfig {
+    /// Whether pods without a controller are not evicted.
+    pub fn spares_unmanaged(&self) -> bool {
+        self.force == Some(false)
+    }
+}
+
 /// Priority of a custom resource that sets none (lower runs first).
 const DEFAULT_PRIORITY: i64 = 200;
 

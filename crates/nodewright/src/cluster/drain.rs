@@ -168,7 +168,7 @@ impl<'a> ObstacleReader<'a> {
                 }
                 continue;
             }
-            if config.force == Some(false) && pod.metadata.controller().is_none() {
+            if config.spares_unmanaged() && pod.metadata.controller().is_none() {
                 obstacles.unmanaged.push(pod);
                 continue;
             }
@@ -495,7 +495,7 @@ impl<'a> Evictions<'a> {
                 self.0.disruption_budgets.ok()?;
                 Some(self.block(pod).is_some())
             }
-            UNMANAGED => Some(drain.force == Some(false)),
+            UNMANAGED => Some(drain.spares_unmanaged()),
             "EmptyDirData" => Some(drain.delete_empty_dir_data == Some(false)),
             _ => Some(true),
         }

@@ -51,7 +51,7 @@ impl<'a> Resource<'a> {
         &self.profiles[place.profile as usize]
     }
 
-    /// Whether work is left on a node: an uninstall if the custom resource is being deleted.
+    /// Whether the custom resource is unfinished on a node; during its deletion, whether an uninstall is pending there.
     pub fn is_open(&self, place: &Place) -> bool {
         if self.deleting { self.profile(place).pending } else { !place.complete }
     }

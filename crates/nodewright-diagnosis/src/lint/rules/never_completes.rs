@@ -28,7 +28,7 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
         let reported = match &effects.stuck {
             _ if effects.refused_drain.is_some() => {
                 let budgets = effects.refusing.iter().any(|(budget, _)| budget.refuses_for_good());
-                budgets || skyhook.spec.drain_config.force == Some(false)
+                budgets || skyhook.spec.drain_config.spares_unmanaged()
             }
             Some(WaitReason::Taint(taint)) => !taint.of_lifecycle(),
             Some(WaitReason::PolicyMissing(_)) => true,

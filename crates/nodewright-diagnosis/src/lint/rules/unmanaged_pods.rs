@@ -18,7 +18,7 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings) {
-    for (manifest, skyhook) in input.skyhooks().filter(|(_, s)| s.spec.drain_config.force == Some(false)) {
+    for (manifest, skyhook) in input.skyhooks().filter(|(_, s)| s.spec.drain_config.spares_unmanaged()) {
         let (Some(cluster), Some(effects)) =
             (input.cluster, effects.iter().find(|effects| effects.skyhook == skyhook.name()))
         else {
