@@ -23,12 +23,12 @@ use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::ReadOutcome;
 use crate::cluster::live::logs::tail;
 use crate::cluster::live::{self, CollectRequest, Collected};
-use crate::cluster::{ActiveApi, Clock, Cluster, NamedNodes, NodeFields, Read, Source, Unread};
+use crate::cluster::{Clock, Cluster, NamedNodes, NodeFields, Read, Source, Unread};
 use crate::connect::{self, Connected, Environment, HttpTrace, ServerClock};
 use crate::dump;
 use crate::error::{Error, Result, plain_reason};
 use crate::model::Model;
-use crate::plan::{Plan, ReadSpec, Refusal};
+use crate::plan::{Plan, ReadSpec};
 use crate::program::Process;
 use crate::screen::{self, OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
@@ -224,26 +224,6 @@ impl Ctx {
             specs: ReadSpec::all(&cluster),
         };
         Ok(cluster)
-    }
-
-    /// Refuses a change of the API of `--api` if the operator is known to act on the other one: its effects could not be
-    /// predicted. Commands for leftovers and for recorded plans may change both.
-    fn refuse_other_api(&self, cluster: &Cluster, leftovers: bool) -> Result<()> {
-        let api = &cluster.active_api;
-        let tidies = leftovers && self.verb != "reset" || matches!(self.verb, "finalizer strip" | "teardown");
-        let Some(asked) = self.global.reading.api.filter(|_| !tidies && !cluster.operator().is_down()) else {
-            return Ok(());
-        };
-        let mut others = api.versions().filter(|version| ActiveApi::of_version(version) != asked);
-        let acts = api.versions().any(|version| ActiveApi::of_version(version) == asked);
-        match others.next().filter(|_| !acts) {
-            Some(version) => {
-                let (version, asked, other) = (version.to_string(), asked.kind(), asked.other().kind());
-                let (asked, other) = (asked.to_owned(), other.to_owned());
-                Err(Refusal::OtherApi { version, asked, other }.into())
-            }
-            None => Ok(()),
-        }
     }
 
     async fn load_inner(&mut self, needs: &[Source], leftovers: bool) -> Result<Cluster> {

@@ -141,6 +141,17 @@ fn run(process: &Process, cli: Cli, typed: &[OsString]) -> Exit {
             None => error,
         }
     });
+    let result = result.map_err(|mut error| {
+        // A preview is followed by a preview.
+        if error.exit == Exit::Refused && typed.iter().any(|word| word == "--dry-run") {
+            let same = |hint: &&mut String| {
+                let words = hint.strip_prefix("kubectl skyhook ");
+                words.is_some_and(|words| words.starts_with(&format!("{verb} ")))
+            };
+            error.hints.iter_mut().filter(same).for_each(|hint| *hint += " --dry-run");
+        }
+        error
+    });
     finish(&mut ctx, verb, result)
 }
 

@@ -38,7 +38,7 @@ pub struct Args {
 
     /// Show only what happened on this node, or on a set of nodes such as gpu-[01-12]
     ///
-    /// Events of the node, of existing pods and jobs on it, and those that name it.
+    /// Events of the node, of pods and jobs on it, and those that name it.
     #[arg(long, value_name = "NODE")]
     node: Option<NodeArg>,
 
@@ -99,7 +99,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if events.rows.is_empty() {
         let asked = cluster.source(Source::Events).was_asked();
         ctx.note(if asked {
-            "No events of custom resources, their nodes, pods or jobs."
+            "No events of custom resources, their nodes, pods or jobs: by default, the API server deletes events after an hour."
         } else {
             "The capture contains no events."
         });

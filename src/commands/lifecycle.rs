@@ -103,6 +103,13 @@ struct Go {
 
 /// The sources of `pause`, after which nothing new starts: an emergency cannot wait for thousands of nodes to be read.
 pub const STOP_NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Operator, Source::Pods];
+/// The sources of `resume` and `enable`: nodes are needed to predict the work that starts again, ConfigMaps for a
+/// configMap that was edited meanwhile.
+const GO_NEEDS: [Source; 8] = {
+    let [skyhooks, legacy, policies, nodes, operator, pods, jobs] = Source::OF_ROLLOUTS;
+    [skyhooks, legacy, policies, nodes, operator, pods, jobs, Source::ConfigMaps]
+};
+
 command! {
     "pause": Pause => async |ctx, args: &Pause| stop(ctx, Verb::Pause, &args.with).await,
     needs: STOP_NEEDS,
@@ -112,8 +119,7 @@ command! {
 
 command! {
     "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
-    // Nodes are needed to predict the work that starts again.
-    needs: Source::OF_ROLLOUTS,
+    needs: GO_NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
     plans: |cluster, args: &Resume| plan_go(cluster, Verb::Resume, &args.with),
@@ -130,8 +136,7 @@ command! {
 
 command! {
     "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
-    // Nodes are needed to predict the work that starts again.
-    needs: Source::OF_ROLLOUTS,
+    needs: GO_NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
     plans: |cluster, args: &Enable| plan_go(cluster, Verb::Enable, &args.with),
@@ -155,7 +160,7 @@ async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
+    let cluster = ctx.load_to_change(&GO_NEEDS, &Source::REQUIRED_FOR_CHANGES).await?;
     let mut plan = plan_go(&cluster, verb, args)?;
     ctx.forecast(&cluster, &mut plan).await;
     if plan.is_empty() {

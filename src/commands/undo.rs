@@ -3,6 +3,7 @@
 use crate::apply::journal::{Record, Store};
 use crate::apply::precondition::RebasedPlan;
 use crate::args::safety::Safety;
+use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
@@ -31,9 +32,15 @@ pub struct Args {
     safety: Safety,
 }
 
+/// A resumed custom resource may have been edited meanwhile.
+const NEEDS: [Source; 7] = {
+    let [nodes, policies, skyhooks, operator, pods, jobs] = planners::NEEDS;
+    [nodes, policies, skyhooks, operator, pods, jobs, Source::ConfigMaps]
+};
+
 command! {
     "undo": Args => run,
-    needs: planners::NEEDS,
+    needs: NEEDS,
     lists: &[("", "nodes"), ("policy", "poddisruptionbudgets")],
     writes: Write::ALL,
 }
@@ -83,7 +90,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let mut shown = shown(ctx, &record, &rebased)?;
     if !shown.is_empty() {
-        let cluster = ctx.limit_to(shown.few_nodes()).load_or_leftovers(&planners::NEEDS, &[]).await?;
+        let cluster = ctx.limit_to(shown.few_nodes()).load_or_leftovers(&NEEDS, &[]).await?;
         ctx.forecast(&cluster, &mut shown).await;
     }
     // Saved plans and journals contain the effects and preconditions of the preview.

@@ -13,7 +13,7 @@ use crate::apply::{
     file as apply_file, preflight,
 };
 use crate::args::safety::{DryRun, Safety};
-use crate::cluster::Cluster;
+use crate::cluster::{ActiveApi, Cluster};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan, ReadSpec, Refusal, SavedPlan, Target, growth};
 use crate::view::outcome_view::OutcomeView;
@@ -120,6 +120,26 @@ impl Ctx {
         let (outcome, journal) = self.send(plan, &options, safety, undoes, waiting.as_mut()).await?;
         let aim = waiting.as_ref().map(|w| &*w.aim);
         self.close(plan, &outcome, journal, safety, aim, &command_options)
+    }
+
+    /// Refuses a change of the API of `--api` if the operator is known to act on the other one: its effects could not be
+    /// predicted. Commands for leftovers and for recorded plans may change both.
+    pub(super) fn refuse_other_api(&self, cluster: &Cluster, leftovers: bool) -> Result<()> {
+        let api = &cluster.active_api;
+        let tidies = leftovers && self.verb != "reset" || matches!(self.verb, "finalizer strip" | "teardown");
+        let Some(asked) = self.global.reading.api.filter(|_| !tidies && !cluster.operator().is_down()) else {
+            return Ok(());
+        };
+        let mut others = api.versions().filter(|version| ActiveApi::of_version(version) != asked);
+        let acts = api.versions().any(|version| ActiveApi::of_version(version) == asked);
+        match others.next().filter(|_| !acts) {
+            Some(version) => {
+                let (version, asked, other) = (version.to_string(), asked.kind(), asked.other().kind());
+                let (asked, other) = (asked.to_owned(), other.to_owned());
+                Err(Refusal::OtherApi { version, asked, other }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Names the sizes of the waves in which nodes are changed.

@@ -356,3 +356,74 @@ fn an_operator_that_is_down_comes_first_for_one_node_as_well() {
     let words = "diagnose stuck --node gpu-00000 --from -";
     assert_snapshot!(run(words).stdin(cluster.to_string()).output().transcript());
 }
+
+/// The output of commands for a fixture, without the rules that could not run.
+fn outputs(commands: &[&str], fixture: &str) -> String {
+    let of = |command: &&str| {
+        let text = run(&format!("{command} --from tests/rules/{fixture}.yaml")).output().stdout;
+        let end = text.find(" rules could not run").and_then(|at| text[..at].rfind("\n\n"));
+        format!("$ {command}\n{}\n", text[..end.unwrap_or(text.len())].trim_end())
+    };
+    commands.iter().map(of).collect::<Vec<_>>().join("\n")
+}
+
+/// A node that is down holds its batch together with nodes whose protected pods end some day: it is one cause, an error, and
+/// comes first.
+#[test]
+fn a_node_that_is_down_in_a_batch_is_one_cause() {
+    let commands = ["diagnose stuck", "diagnose stuck 1", "diagnose stuck 2", "diagnose node n1"];
+    assert_snapshot!(outputs(&commands, "node_not_ready.batch"));
+}
+
+fn node_that_is_down_in_a_batch() -> String {
+    std::fs::read_to_string("tests/rules/node_not_ready.batch.yaml").expect("a fixture")
+}
+
+/// The taint of a node that is down keeps also custom resources away that have not begun there. It is no cause.
+#[test]
+fn the_taint_of_a_node_that_is_down_is_an_effect() {
+    let taint =
+        r#"{key: node.kubernetes.io/unreachable, effect: NoSchedule, timeAdded: "2026-11-20T09:10:00Z"}"#;
+    let spec = "spec: {unschedulable: true";
+    let fixture = node_that_is_down_in_a_batch().replacen(spec, &format!("{spec}, taints: [{taint}]"), 1);
+    let document = run("diagnose stuck -o json --from -").stdin(fixture).output().json();
+    let causes = document["causes"].as_array().expect("causes").iter();
+    assert_eq!(causes.map(|cause| &cause["code"]).collect::<Vec<_>>(), ["SKY409", "SKY404"]);
+}
+
+/// Nobody has to act on a node that waits: its page shows the cause of the wait.
+#[test]
+fn a_waiting_node_shows_the_cause_of_its_wait() {
+    let fixture = node_that_is_down_in_a_batch().replace("status: Unknown", "status: 'True'");
+    let ran = run("diagnose node n3 --from -").stdin(fixture).output();
+    let (_, next) = ran.stdout.split_once("what to do next\n").expect("next steps");
+    assert_eq!(next.lines().nth(1).map(str::trim), Some("kubectl describe pod -n ml train-1"), "{next}");
+}
+
+/// An error of the node's own remains once the policy exists.
+#[test]
+fn a_node_shows_the_remedies_of_each_of_its_causes() {
+    assert_snapshot!(outputs(&["diagnose node n2"], "deployment_policy_missing.failing"));
+}
+
+/// A failing node of a batch is not blocked by another one.
+#[test]
+fn failing_nodes_of_a_batch_do_not_block_each_other() {
+    let ran = run("diagnose stuck -o json --from tests/rules/container_not_created.batch.yaml").output();
+    let causes = ran.json()["causes"].as_array().expect("causes").clone();
+    let blocked = |cause: &Value| format!("{} {}", cause["code"], cause["blocked"][0]["node"]);
+    let blocked: Vec<String> = causes.iter().map(blocked).collect();
+    assert_eq!(blocked, [r#""SKY201" "n2""#, r#""SKY203" "n1""#]);
+}
+
+/// The next command of each of many causes is the recommended one, even an edit with kubectl.
+#[test]
+fn short_list_begins_with_the_recommended_commands() {
+    let mut cluster = cluster();
+    let mut broken = skyhook("broken", 95, json!({"fleet": "yes"}));
+    broken["spec"]["packages"]["broken"]["dependsOn"] = json!({"nope": "9.9.9"});
+    cluster["items"].as_array_mut().expect("a list").push(broken);
+    let ran = run("diagnose stuck --from -").stdin(cluster.to_string()).output();
+    let (_, next) = ran.stdout.split_once("next:\n").expect("a list");
+    assert_snapshot!(next.split("\n\n").next().unwrap_or_default());
+}

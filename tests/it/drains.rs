@@ -115,6 +115,67 @@ fn two_budgets_on_one_pod_are_both_named() {
     insta::assert_snapshot!(transcript(&items));
 }
 
+/// A drain that deletes the pods asks no budget.
+#[test]
+fn budgets_do_not_refuse_deletions() {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2,
+        "expectedPods": 2});
+    let here = pod("web-1", "gpu-1", json!({}), json!({}));
+    let mut items =
+        with(draining_since("2026-11-20T11:59:00Z"), [here, budget("web", json!({"app": "web"}), status)]);
+    assert!(transcript(&items).contains("eviction refused"));
+    items[0]["spec"]["drainConfig"] = json!({"disableEviction": true});
+    let transcript = transcript(&items);
+    assert!(transcript.contains("1 pod left") && !transcript.contains("refused"), "{transcript}");
+}
+
+/// While a custom resource is paused, the finding about the pause names what refuses its drain.
+#[test]
+fn a_paused_drain_names_its_obstacle() {
+    let budgets = [
+        budget("web", json!({"app": "web"}), allows_one()),
+        budget("front", json!({"tier": "front"}), allows_one()),
+    ];
+    let here = pod("web-1", "gpu-1", json!({}), json!({}));
+    let mut items = with(with(draining_since("2026-11-20T10:40:00Z"), [here]), budgets);
+    items[0]["metadata"]["annotations"][NODEWRIGHT.0.key("pause")] = "true".into();
+    insta::assert_snapshot!(transcript(&items));
+}
+
+/// A drain that timed out is not tried again: the rollout that a reset of another node continues does not complete.
+#[test]
+fn forecasts_know_drains_that_timed_out() {
+    let mut items = draining_since("2026-11-20T11:40:00Z");
+    items[0]["spec"]["drainConfig"] = json!({"timeout": "5m"});
+    items[1]["metadata"]["annotations"][keys::status(NODEWRIGHT.0, NAME)] = "erroring".into();
+    items.push(NODEWRIGHT.node("gpu-2", "complete", &["setup|1.0.0 config complete"]));
+    items.push(pod("web-1", "gpu-1", json!({}), json!({})));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let ran = run(&format!("reset {NAME} --node gpu-2 --dry-run --from - --now {NOW}")).stdin(list).output();
+    let refused =
+        "rollout  does not complete: the drain of gpu-1 is refused: it timed out, and is not tried again";
+    assert!(ran.stdout.lines().any(|line| line == refused), "{}", ran.transcript());
+}
+
+/// A rejected spec of one custom resource stops the work of all.
+#[test]
+fn an_invalid_spec_stops_the_others() {
+    let mut items = draining_since("2026-11-20T11:59:00Z");
+    let mut late = NODEWRIGHT.skyhook(
+        "waiting",
+        json!({"agent": {"version": "1.0.0", "image": "example.com/agent",
+        "dependsOn": {"missing": "1.0.0"}}}),
+    );
+    late["metadata"]["name"] = "late".into();
+    items.push(late);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let commands = [format!("reset {NAME} --dry-run"), format!("node status --skyhook {NAME}")];
+    let ran = commands.map(|command| {
+        run(&format!("{command} --from - --now {NOW}")).stdin(list.as_str()).output().transcript()
+    });
+    insta::assert_snapshot!(ran.join("\n"));
+}
+
 #[test]
 fn a_budget_protects_pods_that_are_not_ready() {
     let condition = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods",

@@ -154,6 +154,38 @@ fn warnings_about_package_jobs_are_shown() {
     );
 }
 
+/// The name of a deleted job still names its node; a node whose name is a part of another's is not meant.
+#[test]
+fn events_of_deleted_jobs_belong_to_their_node() {
+    let about = |name: &str| {
+        let mut event = event(1);
+        event["metadata"] = json!({"name": format!("{name}.1"), "namespace": "nodewright"});
+        event["involvedObject"] = json!({"kind": "Job", "name": name, "namespace": "nodewright"});
+        event["reason"] = "Completed".into();
+        event["message"] = "Job completed".into();
+        event
+    };
+    let nodes = ["node-1", "node-1-b"].map(|name| NODEWRIGHT.node(name, "complete", &[]));
+    let fake = cluster().with(NODEWRIGHT.operator());
+    let fake = nodes.into_iter().fold(fake, FakeApi::with);
+    let fake = ["gpu-driver-1-0-0-apply-node-1-29f5fce9", "gpu-driver-1-0-0-apply-node-1-b-5f0c1a22"]
+        .into_iter()
+        .fold(fake, |fake, name| fake.with(about(name)));
+    let items = json!({"apiVersion": "v1", "kind": "List", "items": fake.objects()}).to_string();
+    let show = |node: &str| {
+        let words = format!("events --node {node} --no-headers --now 2026-11-20T11:00:00Z --from -");
+        run(&words).stdin(items.clone()).output().stdout
+    };
+    assert_eq!(
+        show("node-1"),
+        "59m  1  Completed  job/gpu-driver-1-0-0-apply-node-1-29f5fce9: Job completed\n"
+    );
+    assert_eq!(
+        show("node-1-b"),
+        "59m  1  Completed  job/gpu-driver-1-0-0-apply-node-1-b-5f0c1a22: Job completed\n"
+    );
+}
+
 /// The operator writes its events about the node, and names the custom resource in the message.
 #[test]
 fn events_of_another_custom_resource_on_a_shared_node_are_left_out() {

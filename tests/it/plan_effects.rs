@@ -311,3 +311,38 @@ fn a_stage_on_a_node_that_is_away_does_not_end() {
         warning("True")
     );
 }
+
+/// The operator deletes a pod whose entry is removed, and runs the package from its first stage.
+#[test]
+fn a_reset_of_a_failing_stage_runs_the_package_again() {
+    let entries = ["driver|2.0.0 post-interrupt erroring", "agent|1.0.0 config complete"];
+    let commands =
+        ["reset gpu --node gpu-1", "package rerun driver --skyhook gpu --node gpu-1 --stage config"];
+    for command in commands {
+        let fake = fleet(SKYHOOK, &json!({}), &INSTALLED);
+        let place = PackageRun { node: "gpu-1", stage: "post-interrupt", ..PackageRun::default() };
+        fake.load(SKYHOOK.node("gpu-1", "erroring", &entries));
+        let pod = SKYHOOK.pod("gpu-driver", &place, "Running", &["driver-post-interrupt looping"]);
+        fake.load(serde_json::from_str(&pod.to_string().replace("1.0.0", "2.0.0")).expect("a pod"));
+        let stdout = preview(fake, command).stdout;
+        assert!(stdout.contains("reboot on 1 node (gpu-1)") && stdout.contains("B4"), "{command}: {stdout}");
+    }
+}
+
+/// A configMap that was edited during a pause is compared with the operator's copy.
+#[test]
+fn resuming_shows_what_was_edited_meanwhile() {
+    let fake = fleet(SKYHOOK, &stopped(SKYHOOK, "pause"), &INSTALLED);
+    let mut gpu = fake.get("skyhooks", "", "gpu").expect("it exists");
+    gpu["spec"]["packages"]["agent"]["configMap"] = json!({"a.conf": "new"});
+    fake.load(gpu);
+    fake.load(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "gpu-agent-1.0.0", "namespace": SKYHOOK.namespace(), "uid": "c",
+            "labels": {SKYHOOK.0.key("name"): "gpu"}},
+        "data": {"a.conf": "old"},
+    }));
+    let stdout = preview(fake, "resume gpu").stdout;
+    let runs = "agent  configure on 6 nodes (gpu-[1-6]), ALL AT ONCE";
+    assert!(stdout.lines().any(|line| line.starts_with(runs)), "{stdout}");
+}

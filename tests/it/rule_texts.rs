@@ -31,6 +31,12 @@ fn drains_show_what_follows() {
     assert_snapshot!("cordon_lifted", ran.transcript());
 }
 
+/// A pod on each node: the operator must be allowed to evict such pods, and no node is worth ignoring.
+#[test]
+fn refused_drains_show_what_follows() {
+    assert_snapshot!("drain_unmanaged", texts("SKY401", &["drain_blocked.unmanaged"]));
+}
+
 #[test]
 fn overdue_action_names_what_refuses_it() {
     let variants = ["quota", "pod_security", "limit_range", "compute_quota", "webhook", "roles", "allowed"];
@@ -72,6 +78,27 @@ fn operator_out_of_memory_names_its_limit() {
 #[test]
 fn evicted_pod_waits_for_the_end_of_the_taint() {
     assert_snapshot!("disk_pressure", texts("SKY204", &["ended_pod_blocks_stage.pressure"]));
+}
+
+/// A taint that only the operator removes.
+#[test]
+fn a_taint_waits_for_the_operator() {
+    assert_snapshot!("taint_without_operator", texts("SKY411", &["runtime_required_not_in_force.down"]));
+}
+
+/// The finalizers of custom resources cannot be stripped before the webhooks are deleted.
+#[test]
+fn webhooks_of_a_removed_operator_are_deleted_first() {
+    let fixtures = ["operator_not_running.namespace", "webhook_unreachable"];
+    let from = fixtures.map(|fixture| format!("--from tests/rules/{fixture}.yaml")).join(" ");
+    let ran = run(&format!("diagnose stuck --rule SKY501 -o json {from}")).output();
+    let remedies = ran.json()["causes"][0]["remedies"].clone();
+    let last = remedies.as_array().and_then(|remedies| remedies.last()).expect("a remedy");
+    let caveat = last["caveat"].as_str().expect("a caveat");
+    assert!(
+        caveat.starts_with("then delete the webhook configurations that SKY505 names, strip"),
+        "{caveat}"
+    );
 }
 
 #[test]

@@ -390,3 +390,24 @@ fn unknown_codes_get_suggestions() {
         &["error: rule \"drain-blockd\" not found", "hint: did you mean drain-blocked?"],
     );
 }
+
+/// Logs are text: a script that asks for JSON must not parse them.
+#[test]
+fn logs_have_no_documents() {
+    let line = "package logs driver -o json --from tests/clusters/apply-erroring";
+    assert_suggests(
+        &[line, &line.replace("json", "name")],
+        64,
+        &[
+            "error: package logs prints text; -o is not supported",
+            "hint: kubectl skyhook package status driver -o json",
+        ],
+    );
+}
+
+/// A hint after a preview leads to a preview.
+#[test]
+fn hints_keep_the_dry_run() {
+    let line = "uninstall gpu-tune driver --from tests/clusters/rollout-stopped --dry-run";
+    assert_suggests(&[line], 3, &["hint: kubectl skyhook uninstall gpu-tune driver --enable --dry-run"]);
+}

@@ -38,7 +38,10 @@ use crate::view::plural;
   kubectl skyhook diagnose node gpu-0001
 
   # From files, without a cluster
-  kubectl skyhook diagnose node gpu-0001 --from capture.json")]
+  kubectl skyhook diagnose node gpu-0001 --from capture.json
+
+  # What runs on a node that joins with the labels in node.yaml
+  kubectl skyhook diagnose node gpu-0042 --from capture.json --from node.yaml")]
 pub struct Args {
     /// The node
     #[arg(value_name = "NODE")]

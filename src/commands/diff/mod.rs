@@ -65,7 +65,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             (cluster, name.to_owned())
         }
     };
-    if old.taken_at > new.taken_at {
+    if old.taken_at.as_second() > new.taken_at.as_second() {
         ctx.warn("OLD was captured after NEW: exchange them to see the changes in order of time");
     }
     let report = DiffReport::new((&old, &args.old.display().to_string()), (&new, &name));

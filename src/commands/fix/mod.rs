@@ -295,7 +295,7 @@ impl Choosing<'_> {
         });
         let kinds = grouped(by_command).into_iter().map(|((elsewhere, cured_by, _), places)| {
             let members: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
-            let own = Cause { findings: places, effects: Vec::new() };
+            let own = Cause::alone(places);
             let nodes: Vec<&str> = members.iter().filter_map(|f| f.subject.node.as_deref()).collect();
             let remedy = members[0].changing_remedy();
             let argv = remedy.as_ref().map(|remedy| {

@@ -160,11 +160,12 @@ impl View for NodeList {
             .with("packages", |row| row::package_count(row).into())
             .with_if(wide, "restarts", |row| row.restarts().into())
             .with_if(folded, "cordoned", |row| row::cordoned(row).into())
-            .with("note", |row| row.message.as_str().into())
+            .with_if(!folded, "note", |row| row.message.as_str().into())
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
         if folded {
             let rows: Vec<&NodeRow> = self.rows.iter().collect();
-            return grouped::table(&columns, &rows, |row| &row.node).into();
+            let title = |row: &&NodeRow| row.status.clone();
+            return grouped::with_notes(&columns, &rows, |row| &row.node, title, |row| &row.message);
         }
         let table = columns.table(&self.rows);
         if self.labels { table.into() } else { table.wrap_last().into() }

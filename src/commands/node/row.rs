@@ -140,11 +140,10 @@ struct NodeNames {
 
 impl NodeNames {
     fn new<'a>(cluster: &'a Cluster, model: &OnceCell<Model<'a>>, node: &Node) -> NodeNames {
-        let cordons = node.keys(cluster.flavor()).skyhooks.iter().filter(|(_, on)| on.cordon);
         let taint = cluster.runtime_required().on(node);
         let keepers = taint.map(|_| model.get_or_init(|| Model::new(cluster)).taint_kept_by(node));
         NodeNames {
-            cordoned_by: cordons.map(|(name, _)| name.clone()).collect(),
+            cordoned_by: cluster.own_cordons(node).map(|(_, name)| name.to_owned()).collect(),
             taint_kept_by: keepers.iter().flatten().map(|s| s.name().to_owned()).collect(),
         }
     }
@@ -392,7 +391,7 @@ fn package<'a>(
         runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
         image: entry.image.to_string(),
         in_spec: placement.in_spec() == Some(true),
-        installed: placement.is_installed(),
+        installed: placement.is_installed(cluster),
         interrupt: cluster.interrupt_of(placement).map(str::to_owned),
     })
 }

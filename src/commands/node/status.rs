@@ -151,7 +151,6 @@ struct NodeStatus<'a> {
 
 impl View for NodeStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
-        let reasons = !self.folded;
         let columns = Columns::new()
             .with_if(!self.folded, "node", |row: &NodeRow| row.node.as_str().into())
             .with("skyhook", |row| row.skyhook.as_str().into())
@@ -161,18 +160,18 @@ impl View for NodeStatus<'_> {
             .with_if(wide, "restarts", |row| count(row.restarts()).into())
             .with("cordoned", |row| if wide { cordon(row).into() } else { row::cordoned(row).into() })
             .with_if(wide, "runtime-required", |row| taint(row).into())
-            .with_if(!reasons, "note", |row| row.note(None).into())
-            .with_if(reasons, "note", |row| row.message.as_str().into())
+            .with_if(!self.folded, "note", |row| row.message.as_str().into())
             .with_if(self.labels, "labels", |row| row.labels.as_str().into());
         if self.folded {
             let rows: Vec<NodeRow> = self.rows.iter().collect();
-            return grouped::table(&columns, &rows, |row| &row.node).into();
+            let title = |row: &NodeRow| format!("{} {}", row.skyhook, row.status);
+            return grouped::with_notes(&columns, &rows, |row| &row.node, title, |row| &row.message);
         }
         let table = columns.table(self.rows.iter());
-        match (wide, reasons && !self.labels) {
-            (true, true) => table.wrap_last().into(),
-            (false, true) => table.truncate_last().into(),
-            (_, false) => table.into(),
+        match (wide, self.labels) {
+            (true, false) => table.wrap_last().into(),
+            (false, false) => table.truncate_last().into(),
+            (_, true) => table.into(),
         }
     }
 

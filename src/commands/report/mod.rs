@@ -238,7 +238,7 @@ impl Page<'_, '_> {
             .iter()
             .enumerate()
             .map(|(at, group)| (at + 1, group))
-            .partition(|(_, group)| group.severity() > Severity::Info);
+            .partition(|(_, group)| group.severity > Severity::Info);
         html! {
             @if causes.is_empty() && notes.is_empty() {
                 p {

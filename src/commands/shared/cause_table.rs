@@ -72,7 +72,7 @@ pub fn table<'i>(
     let age = |since: Option<_>| since.map_or("-".to_owned(), |at| age(Some(at), cluster.taken_at));
     let columns = Columns::new()
         .with("#", |(at, ..): &Row<'_>| (at + 1).into())
-        .with("code", |(_, impact, group)| label_of(impact.severity).span(group.first().rule.code).into())
+        .with("code", |(_, impact, group)| label_of(impact.severity()).span(group.first().rule.code).into())
         .with("on", |(_, _, group)| (group.place() + &group.on_nodes()).into())
         .with("nodes", |(_, _, group)| number(group.node_count()))
         .with("blocks", |(_, impact, _)| number(impact.nodes().len()))

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::view::text::Line;
+use crate::view::text::{Line, Text};
 use crate::view::{Columns, NodeSet, Table, count};
 
 /// Groups items by key. Groups and items keep the order of first appearance.
@@ -49,41 +49,67 @@ impl Expand {
 /// A table with one row per group of equal rows, with the number and the set of its nodes; largest groups
 /// first.
 pub fn table<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str) -> Table {
-    let mut groups = groups(columns, rows, node);
-    groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
-    filled(empty(columns).names(RUNS, "--expand shows a row for each node"), groups)
+    let mut groups = groups(columns, rows);
+    groups.sort_by_key(|(_, rows)| Reverse(rows.len()));
+    filled(empty(columns).names(RUNS, "--expand shows a row for each node"), groups, node)
 }
 
 /// [`table`] with the rows in the order of first appearance.
 pub fn in_order<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str, wide: bool) -> Table {
     let table = empty(columns);
     let table = if wide { table } else { table.names(RUNS, "-o wide shows all nodes") };
-    filled(table, groups(columns, rows, node))
+    filled(table, groups(columns, rows), node)
 }
 
 fn empty<R>(columns: &Columns<'_, R>) -> Table {
     Table::new(columns.headings().iter().chain(&END))
 }
 
-type Group<'a> = (Vec<Line>, Vec<&'a str>);
+/// Maximum number of notes below a table.
+const NOTES: usize = 8;
 
-fn groups<'a, R>(columns: &Columns<'_, R>, rows: &'a [R], node: impl Fn(&'a R) -> &'a str) -> Vec<Group<'a>> {
+/// [`table`], and below it the notes of the largest groups, each after the `title` of its group.
+pub fn with_notes<R>(
+    columns: &Columns<'_, R>,
+    rows: &[R],
+    node: impl Fn(&R) -> &str,
+    title: impl Fn(&R) -> String,
+    note: impl Fn(&R) -> &str,
+) -> Text {
+    let mut text = Text::from(table(columns, rows, node));
+    let mut groups = groups(columns, rows);
+    groups.sort_by_key(|(_, rows)| Reverse(rows.len()));
+    let notes = groups.iter().filter_map(|(_, rows)| {
+        let mut notes = rows.iter().map(|row| note(row)).filter(|note| !note.is_empty());
+        let first = notes.next()?;
+        let more =
+            if rows.iter().all(|row| note(row) == first) { "" } else { "; on other nodes for other reasons" };
+        Some(format!("{}: {first}{more}", title(rows[0])))
+    });
+    for note in notes.take(NOTES) {
+        text.summary(note);
+    }
+    text
+}
+
+fn groups<'a, R>(columns: &Columns<'_, R>, rows: &'a [R]) -> Vec<(Vec<Line>, Vec<&'a R>)> {
     let rows = rows.iter().map(|row| {
         let cells = columns.cells(row);
         let key: Vec<String> = cells.iter().map(Line::plain).collect();
-        (key, (cells, node(row)))
+        (key, (cells, row))
     });
     let groups = grouped(rows).into_iter().map(|(_, mut rows)| {
-        let nodes = rows.iter().map(|(_, node)| *node).collect();
-        (rows.swap_remove(0).0, nodes)
+        let all = rows.iter().map(|(_, row)| *row).collect();
+        (rows.swap_remove(0).0, all)
     });
     groups.collect()
 }
 
-fn filled(mut table: Table, groups: Vec<Group<'_>>) -> Table {
-    for (cells, nodes) in groups {
-        let count = count(nodes.len()).into();
-        table.row_of(cells.into_iter().chain::<[Line; 1]>([count]), NodeSet::of(&nodes));
+fn filled<R>(mut table: Table, groups: Vec<(Vec<Line>, Vec<&R>)>, node: impl Fn(&R) -> &str) -> Table {
+    for (cells, rows) in groups {
+        let count = count(rows.len()).into();
+        let nodes = NodeSet::of(rows.iter().map(|row| node(row)));
+        table.row_of(cells.into_iter().chain::<[Line; 1]>([count]), nodes);
     }
     table
 }

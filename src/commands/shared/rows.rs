@@ -107,7 +107,7 @@ impl<'a> PackageRow<'a> {
             spec_version: spec.map(|package| package.version.as_str()),
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),
-            installed: placement.is_installed(),
+            installed: placement.is_installed(cluster),
             interrupt: cluster.interrupt_of(placement),
             recorded: entry.is_some(),
             node_status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
@@ -313,7 +313,15 @@ pub fn rows(cluster: &Cluster, names: &[&str], on: Option<&NodeArg>) -> Vec<Even
         };
         let name = event.name.as_str();
         let of_object = if event.kind == "Node" { Some(&name) } else { node_by_object.get(name) };
-        let named = common(event).1;
+        // The names of deleted Jobs and pods contain the node, unless it is long.
+        let contains = |node: &&Node| name.contains(&format!("-{}-", node.name));
+        let meant = || cluster.nodes.iter().filter(contains).max_by_key(|node| node.name.len());
+        let nodes = cluster.nodes.iter().filter(|node| on.matches(&node.name));
+        let deleted = of_object.is_none()
+            && matches!(&*event.kind, "Job" | "Pod")
+            && nodes.clone().any(|node| contains(&node));
+        let named =
+            common(event).1.into_iter().chain(deleted.then(meant).flatten().map(|node| node.name.as_str()));
         of_object.copied().into_iter().chain(named).any(|node| on.matches(node))
     };
     let mut groups: BTreeMap<(&str, String), EventGroup<'_>> = BTreeMap::new();
@@ -448,18 +456,16 @@ impl EventRow {
 /// The custom resources, people and programs that hold the cordon of a node, or have left their mark on it; empty without
 /// any.
 pub fn cordon_holders(cluster: &Cluster, node: &Node) -> Vec<String> {
-    let keys = node.keys(cluster.flavor());
-    let mut holders: Vec<String> = keys
-        .skyhooks
-        .iter()
-        .filter(|(_, on)| on.cordon)
-        .map(|(name, _)| match cluster.skyhook(name) {
-            Some(skyhook) if skyhook.selects(node) => skyhook.reference(),
-            Some(skyhook) => format!("{} (does not select the node)", skyhook.reference()),
-            None => format!("{name} (custom resource not found)"),
-        })
-        .collect();
-    if keys.runtime_required_cordon {
+    let active = cluster.flavor();
+    let holder = |(flavor, name): (ApiFlavor, &str)| match cluster.skyhook(name).filter(|_| flavor == active)
+    {
+        Some(skyhook) if skyhook.selects(node) => skyhook.reference(),
+        Some(skyhook) => format!("{} (does not select the node)", skyhook.reference()),
+        None if flavor == active => format!("{name} (custom resource not found)"),
+        None => format!("{}/{name}", flavor.resource()),
+    };
+    let mut holders: Vec<String> = cluster.own_cordons(node).map(holder).collect();
+    if node.keys(active).runtime_required_cordon {
         holders.push("runtimeRequiredCordonAfter, until someone releases the cordon".to_owned());
     }
     holders.extend(node.cordon_holders().iter().map(ToString::to_string));

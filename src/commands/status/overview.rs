@@ -143,7 +143,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         // Numbers count the causes of all custom resources.
         let mark = if name.is_some() { "- ".to_owned() } else { format!("{:>2} ", at + 1) };
         let cause = Line::default()
-            + label_of(impact.severity).span(group.first().rule.code)
+            + label_of(impact.severity()).span(group.first().rule.code)
             + format!(" {}{nodes}{since}: {}", group.place(), group.message());
         // Few causes are shown whole; of many, each takes one line.
         if few {
@@ -152,7 +152,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
             text.summary(Line::from(mark) + cause)
         };
     }
-    let left_out = cause_table::left_out(left_out.iter().map(|at| impact.causes[*at].severity));
+    let left_out = cause_table::left_out(left_out.iter().map(|at| impact.causes[*at].severity()));
     let what = if left_out.is_empty() { "in full" } else { &left_out };
     text.line(text::dim(format!("   {what}: ")) + text::command(command));
     text

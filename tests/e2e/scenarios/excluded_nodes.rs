@@ -72,6 +72,21 @@ pub fn taint_never_removed(cluster: &Cluster) {
     all_well(cluster);
 }
 
+/// Where every package is complete, the operator lifts the runtime-required taint, also while the custom resource is
+/// paused or disabled.
+pub fn taint_is_lifted_while_paused(cluster: &Cluster) {
+    let gpu = cluster.apply(&driver().set("runtimeRequired", json!(true)));
+    gpu.until(complete());
+    let taint = json!([{"key": TAINT, "value": "runtime-required", "effect": "NoSchedule"}]);
+    for key in ["pause", "disable"] {
+        gpu.annotate(key, json!("true"));
+        cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
+        gpu.until(that("the taint is lifted", |view| !view.nodes.iter().any(is_tainted)));
+        gpu.annotate(key, Value::Null).until(complete());
+    }
+    all_well(cluster);
+}
+
 /// SKY406: the operator would uncordon a node that an administrator has cordoned.
 pub fn manual_cordon(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Hang);

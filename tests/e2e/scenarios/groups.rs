@@ -294,6 +294,7 @@ pub const NEW: Group = &[
 pub const KEPT_OUT: Group = &[
     ("auto_taint_not_set", excluded_nodes::auto_taint_not_set),
     ("taint_never_removed", excluded_nodes::taint_never_removed),
+    ("taint_is_lifted_while_paused", excluded_nodes::taint_is_lifted_while_paused),
     ("manual_cordon", excluded_nodes::manual_cordon),
     ("node_not_ready_during_work", excluded_nodes::node_not_ready_during_work),
     ("batch_of_ignored_nodes", excluded_nodes::batch_of_ignored_nodes),

@@ -33,7 +33,7 @@ impl Terminal {
     /// Runs a command until it prints this prompt.
     pub fn running(command: Command, question: &str) -> Terminal {
         let mut session = Session::spawn(command).expect("the program starts on a terminal");
-        session.set_expect_timeout(Some(Duration::from_secs(60)));
+        session.set_expect_timeout(Some(Duration::from_secs(180)));
         let mut terminal = Terminal { session, output: String::new() };
         terminal.expect(question);
         terminal

@@ -282,7 +282,7 @@ impl<'a> Outlook<'a> {
         // A wait lasts as long as its cause, wherever that is; a finding about the wait itself is more exact.
         let waits = model == ProgressState::Waiting || model == ProgressState::Running && idle;
         if let Some(cause) = cause.filter(|_| waits && own.is_none()) {
-            let state = match cause.severity {
+            let state = match cause.severity() {
                 Severity::Error => ProgressState::Blocked,
                 _ => ProgressState::Suspended,
             };
@@ -415,6 +415,7 @@ pub fn decides(reason: &WaitReason<'_>) -> Decides {
         | WaitReason::Disabled
         | WaitReason::Ignored
         | WaitReason::MalformedState { .. }
+        | WaitReason::InvalidSpec { .. }
         | WaitReason::OperatorDown
         | WaitReason::PolicyMissing(_) => Decides::Model,
         // Node lifecycle taints may be temporary: only a finding shows that one blocks the custom resource.

@@ -163,7 +163,7 @@ impl<'a> Outlook<'a> {
 
     /// The state of a custom resource, and the reason for it.
     fn assessed(&self, name: &str, tally: &Tally) -> (ProgressState, String) {
-        let error = self.causes_of(name).find(|cause| cause.severity == Severity::Error);
+        let error = self.causes_of(name).find(|cause| cause.severity() == Severity::Error);
         let Some(skyhook) = self.cluster.skyhook(name) else {
             let state = match self.cluster.skyhooks_absence() {
                 Certainty::Proven => ProgressState::Gone,
@@ -188,7 +188,7 @@ impl<'a> Outlook<'a> {
         let mut blocking = self.causes_of(name);
         let blocking = blocking.find(|cause| {
             state == ProgressState::Waiting
-                && cause.severity > Severity::Info
+                && cause.severity() > Severity::Info
                 && cause.blocked.contains_key(name)
         });
         let first = error.or_else(|| lasting.next().filter(|_| blocked)).or(blocking);
@@ -243,10 +243,10 @@ impl<'a> Outlook<'a> {
     fn delaying(&self, name: &str) -> Option<&CauseImpact<'a>> {
         let restarts = |cause: &CauseImpact<'_>| {
             let rules = cause.cause.findings.iter().map(|at| self.findings[*at].rule);
-            cause.severity == Severity::Warning && rules.into_iter().any(|rule| rule.retried)
+            cause.severity() == Severity::Warning && rules.into_iter().any(|rule| rule.retried)
         };
         self.causes_of(name).find(|cause| {
-            (cause.severity == Severity::Error || restarts(cause)) && cause.blocked.contains_key(name)
+            (cause.severity() == Severity::Error || restarts(cause)) && cause.blocked.contains_key(name)
         })
     }
 
@@ -262,11 +262,19 @@ impl<'a> Outlook<'a> {
                 (None, None) => "some nodes do not finish without intervention".to_owned(),
             };
         };
-        let first = self.findings[cause.cause.findings[0]].rule;
-        if first.retried {
+        let first = &self.findings[cause.cause.findings[0]];
+        let subject = &first.subject;
+        let [skyhook, node] =
+            [&subject.skyhook, &subject.node].map(|name| name.as_deref().unwrap_or_default());
+        let failed_here =
+            self.cluster.skyhook(skyhook).zip(self.cluster.node(node)).is_some_and(|(skyhook, node)| {
+                let runs = self.cluster.package_runs_for(skyhook.name());
+                !runs.permanently_failed(self.cluster, skyhook, node).is_empty()
+            });
+        if first.rule.retried && !failed_here {
             "a stage fails and is retried".to_owned()
         } else {
-            format!("{} {} must be resolved first", first.code, first.name)
+            format!("{} {} must be resolved first", first.rule.code, first.rule.name)
         }
     }
 
@@ -288,7 +296,7 @@ impl<'a> Outlook<'a> {
     /// `waits for io on 121 nodes, cpu on 6 and gpu on 4`. `None` unless there are several, and only such causes.
     fn waits_for_several(&self, name: &str) -> Option<String> {
         let mut nodes_by_other: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for cause in self.causes_of(name).filter(|cause| cause.severity > Severity::Info) {
+        for cause in self.causes_of(name).filter(|cause| cause.severity() > Severity::Info) {
             let mut findings = cause.cause.findings.iter().map(|at| &self.findings[*at]);
             let first = findings.next().filter(|first| !first.blocks_reconcile())?;
             let other = first.subject.skyhook.as_deref().filter(|other| *other != name)?;

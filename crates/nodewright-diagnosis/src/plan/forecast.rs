@@ -6,17 +6,17 @@ mod hindrances;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hindrances::{add_freed, add_hindrances};
+use hindrances::{add_freed, add_hindrances, add_webhooks};
 
 use super::change::carry_out;
 use super::planners::merge::permanently_failed;
 use super::{Change, Condition, Consequences, Edit, Grade, Kind, Plan, Step, Target};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::interrupt_strength;
-use crate::api::{ApiFlavor, Entry, Executor, NodeState, Object, Shared, Skyhook, Stage, State};
+use crate::api::{ApiFlavor, Entry, Executor, NodeState, Object, Shared, Skyhook};
 use crate::cluster::drain::ObstacleReader;
 use crate::cluster::package_run::PackageRuns;
-use crate::cluster::placement::Pending;
+use crate::cluster::placement::{Pending, is_uninstalled};
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeRecord, PackageRun, Source};
 use crate::model::profile::obstacles_end_reconcile;
 use crate::model::{Effects, Model, PackageChange, PackageDocument, Simulation, WorkByPlace};
@@ -164,6 +164,7 @@ impl Plan {
         }
         self.add_numbers(cluster, &work, consequences);
         add_hindrances(before, &after, &edited, &work, consequences);
+        add_webhooks(self, cluster, consequences);
         let reruns = work.iter().any(|((skyhook, node), packages)| {
             let recorded = edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
             recorded && packages.keys().any(|(_, uninstall)| !uninstall)
@@ -549,15 +550,17 @@ fn is_deleted(run: &PackageRun<'_>, deleted: &BTreeSet<(&str, &str)>) -> bool {
     run.job.map(Object::key).into_iter().chain(pods).any(|key| deleted.contains(&key))
 }
 
-/// Whether the plan removes the entry for which a Job runs: the operator then deletes the Job, see
-/// `pause_guard::warn_of_halt`.
+/// Whether the plan removes the entry that a Job or a pod carries out: the operator then deletes it (operator
+/// `ValidateRunningPackages`, which passes over paused custom resources; for Jobs see `pause_guard::warn_of_halt`).
 fn lost_its_entry(before: &Cluster, after: &Cluster, run: &PackageRun<'_>) -> bool {
     let is_recorded = |cluster: &Cluster| {
         let node = cluster.node(run.node)?;
         let mut entries = cluster.on_node(node, &run.skyhook)?.entries().iter();
         Some(entries.any(|entry| run.carries_out(entry)))
     };
-    !run.bare() && run.alive() && is_recorded(before) == Some(true) && is_recorded(after) != Some(true)
+    let validated = run.job.is_some() && run.alive()
+        || run.bare() && after.skyhook(&run.skyhook).is_some_and(|s| !s.paused());
+    validated && is_recorded(before) == Some(true) && is_recorded(after) != Some(true)
 }
 
 /// What the steps of a plan edit, except its own pauses.
@@ -775,14 +778,4 @@ fn stays_on_hosts<'a>(
         }
     }
     stays
-}
-
-/// Whether the host has no files of the package, and no interrupt of its uninstall is pending.
-pub(super) fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
-    let interrupts = skyhook.is_some_and(|s| {
-        s.package(&entry.name).is_some_and(|p| s.pending_interrupt(&entry.name, p).is_some())
-    });
-    entry.stage.is_uninstall()
-        && entry.state == State::Complete
-        && (entry.stage == Stage::UninstallInterrupt || !interrupts)
 }

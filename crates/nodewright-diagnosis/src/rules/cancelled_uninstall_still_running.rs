@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for node in nodes.into_values() {
             let on = cluster.on_node(node, skyhook.name());
             let here: Vec<&PackageRun> = package_runs.of_skyhook_on(skyhook.name(), &node.name).collect();
-            for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
+            for (name, package) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
                 // Versions that have left the spec follow other rules.
                 let entry = on
                     .and_then(|on| on.entry(&package.entry_key(name)))

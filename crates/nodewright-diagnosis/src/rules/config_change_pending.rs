@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Package, Skyhook, Stage, State};
-use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns, kubernetes};
+use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns};
 
 rule! {
     /// A change to the configMap of a package has not reached the nodes yet.
@@ -46,7 +46,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting() && !s.paused()) {
         for (name, package) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
-            let Some(config_map) = found(cluster, skyhook, name, package) else {
+            let Some(config_map) = cluster.config_map_of(skyhook, name, package) else {
                 continue;
             };
             let changed = changed_keys(package, config_map);
@@ -81,8 +81,7 @@ impl<'a> PendingNodes<'a> {
     ) -> Option<PendingNodes<'a>> {
         let mut pending = PendingNodes { incomplete: Vec::new(), failing: Vec::new() };
         let with_pod: HashSet<&str> = (package_runs.of(skyhook.name()))
-            .filter(|run| run.package == name)
-            .filter(|run| run.version == package.version && !run.pods.is_empty())
+            .filter(|run| run.delays_config(name, package))
             .map(|run| run.node)
             .collect();
         for node in cluster.selected(skyhook) {
@@ -161,26 +160,6 @@ impl<'a> PendingNodes<'a> {
             }
         }
     }
-}
-
-/// The ConfigMap that the operator created from the package's `configMap`.
-fn found<'a>(
-    cluster: &'a Cluster,
-    skyhook: &Skyhook,
-    name: &str,
-    package: &Package,
-) -> Option<&'a ConfigMap> {
-    let wanted = kubernetes::name(skyhook, name, package);
-    let owner = (cluster.flavor(), skyhook.name());
-    cluster
-        .config_maps
-        .iter()
-        .find(|map| {
-            map.metadata.name == wanted
-                && map.owner() == Some(owner)
-                && !cluster.operator().is_elsewhere(&map.metadata)
-        })
-        .filter(|_| !package.config_map.is_empty())
 }
 
 /// Keys whose values differ between spec and ConfigMap, including keys that only one of the two has.

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::remedies::drain::remedies;
 use super::{Blocks, Finding, Findings, Grade, Severity, Subject};
@@ -7,7 +7,7 @@ use crate::cluster::drain::{Drain, ObstacleReader, Obstacles};
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::model::profile::{obstacles_end_reconcile, refused_eviction_ends_reconcile};
 use crate::model::{DrainRefusal, Model, drain_state};
-use crate::view::Joined;
+use crate::view::{Joined, NodeSet};
 
 rule! {
     /// A node cannot be drained for an interrupt.
@@ -65,6 +65,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
     let reader = ObstacleReader::new(cluster);
     let mut reported: BTreeSet<&str> = BTreeSet::new();
     let mut blocked = Vec::new();
+    let mut far: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     for drain in findings.model().drains() {
         let on = cluster.on_node(drain.node, drain.skyhook.name());
         if on.is_some_and(|on| on.drain_timed_out()) {
@@ -73,12 +74,16 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         }
         let obstacles = reader.of(&drain);
         // Until then such pods may be gone, and nodes of later batches wait for those of this one.
-        let is_far = !drain.begun && obstacles.are_unmanaged();
-        if let Some(state) = drain_state(cluster, &drain, &obstacles).filter(|_| !is_far) {
+        if !drain.begun && obstacles.are_unmanaged() {
+            far.entry(drain.skyhook.name()).or_default().insert(&drain.node.name);
+        } else if let Some(state) = drain_state(cluster, &drain, &obstacles) {
             blocked.push((drain, obstacles, state));
         }
     }
-    let others = others_held_up(cluster, &findings.model(), blocked.iter().map(|(drain, ..)| drain));
+    let others = others_held_up(cluster, &findings.model(), blocked.iter().map(|(drain, ..)| drain), &far);
+    let far: HashMap<&str, NodeSet> = far.iter().map(|(name, nodes)| (*name, NodeSet::of(nodes))).collect();
+    let mut of_skyhook: HashMap<&str, usize> = HashMap::new();
+    blocked.iter().for_each(|(drain, ..)| *of_skyhook.entry(drain.skyhook.name()).or_default() += 1);
     for (drain, obstacles, state) in &blocked {
         let name = drain.skyhook.name();
         if drain.begun {
@@ -98,7 +103,12 @@ fn detect(_: &Cluster, findings: &mut Findings) {
             finding.blocks_only(HERE);
         }
         evidence(cluster, finding, drain, obstacles);
-        remedies(finding, cluster, drain, obstacles, others.contains(name));
+        let far = far.get(name).filter(|_| !obstacles.unmanaged.is_empty());
+        if let Some(far) = far {
+            finding.other_waiting_nodes(drain.skyhook, "pods without a controller", far);
+        }
+        let several = of_skyhook[name] + far.map_or(0, NodeSet::len) > 1;
+        remedies(finding, cluster, drain, obstacles, several, others.contains(name));
     }
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()).filter(|s| !reported.contains(s.name()))
     {
@@ -166,15 +176,18 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
 }
 
 /// Custom resources whose blocked drain keeps other nodes waiting: further nodes of the custom resource, or
-/// nodes of all custom resources if the operator is older and ends its reconcile at the refusal.
+/// nodes of all custom resources if the operator is older and ends its reconcile at the refusal. `far` has the nodes whose
+/// drains will be refused the same way.
 fn others_held_up<'a, 'c: 'a>(
     cluster: &'c Cluster,
     model: &Model<'_>,
     blocked: impl Iterator<Item = &'a Drain<'c>> + Clone,
+    far: &HashMap<&str, BTreeSet<&str>>,
 ) -> BTreeSet<&'c str> {
     let nodes: BTreeSet<&str> = blocked.clone().map(|d| d.node.name.as_str()).collect();
     let waits = |skyhook: &Skyhook, node: &Node| {
         !nodes.contains(node.name.as_str())
+            && !far.get(skyhook.name()).is_some_and(|far| far.contains(node.name.as_str()))
             && !node.ignored(cluster.flavor())
             && !model.is_done_on(skyhook, node)
     };

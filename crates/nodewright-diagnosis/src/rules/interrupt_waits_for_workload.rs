@@ -2,10 +2,9 @@ use std::collections::HashMap;
 
 use super::support::evidence::some_of;
 use super::{Findings, Subject};
-use crate::api::LabelSelector;
-use crate::cluster::{Certainty, Cluster, Pod};
+use crate::cluster::{Certainty, Cluster, Node, Pod};
 use crate::model::ProgressState;
-use crate::view::{NodeSet, count};
+use crate::view::NodeSet;
 
 rule! {
     /// An interrupt waits for a workload that must not be disturbed.
@@ -37,8 +36,6 @@ rule! {
         blocks Install Uninstall, finds LastingWaits
 }
 
-/// Maximum number of node-name ranges in the evidence.
-const SHOWN: usize = 4;
 /// Kinds of owners whose pods do not end by themselves.
 const LASTING: [&str; 3] = ["DaemonSet", "ReplicaSet", "StatefulSet"];
 
@@ -46,22 +43,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.workloads.ok().is_none() || cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let workloads = cluster.evictions().workloads_by_node();
     let model = findings.model();
     let drains: Vec<_> = model.drains().into_iter().filter(|drain| drain.begun).collect();
-    let is_protected = |selector: &LabelSelector, node: &str| {
-        let mut pods = workloads.get(node).into_iter().flatten();
-        pods.any(|pod| selector.matches(&pod.metadata.labels))
-    };
     // The other nodes on which the same wait follows, by custom resource.
     let mut next: HashMap<&str, NodeSet> = HashMap::new();
     for drain in &drains {
-        let selector = &drain.skyhook.spec.pod_non_interrupt_labels;
-        let Some(pods) = workloads.get(drain.node.name.as_str()).filter(|_| !selector.is_empty()) else {
-            continue;
-        };
-        let protected: Vec<&Pod> =
-            pods.iter().filter(|p| selector.matches(&p.metadata.labels)).copied().collect();
+        let protected: Vec<&Pod> = model.protected_pods(drain.skyhook, drain.node).collect();
         if protected.is_empty() {
             continue;
         }
@@ -79,19 +66,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(drain.node, "pods", some_of(&paths));
         let next = next.entry(drain.skyhook.name()).or_insert_with(|| {
             let nodes = model.all_progress(drain.skyhook.name());
-            let waiting = nodes
-                .filter(|(_, on)| on.state == ProgressState::Waiting)
-                .map(|(node, _)| node.name.as_str());
-            let begun = |node: &str| drains.iter().any(|other| *other.node.name == *node);
-            NodeSet::of(waiting.filter(|node| is_protected(selector, node) && !begun(node)))
+            let begun = |node: &Node| drains.iter().any(|other| other.node.name == node.name);
+            let waiting = nodes.filter(|(node, on)| {
+                let waits = on.state == ProgressState::Waiting && !begun(node);
+                waits && model.protected_pods(drain.skyhook, node).next().is_some()
+            });
+            NodeSet::of(waiting.map(|(node, _)| node.name.as_str()))
         });
-        if !next.is_empty() {
-            finding.evidence(
-                drain.skyhook,
-                "other waiting nodes with protected pods",
-                format!("{} ({})", next.limited(SHOWN), count(next.len())),
-            );
-        }
+        finding.other_waiting_nodes(drain.skyhook, "protected pods", next);
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.condition(drain.skyhook, condition, &condition.reason);

@@ -4,7 +4,7 @@ use super::support::evidence::{failing_since, open_entries};
 use super::{Findings, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::node::READY;
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
+use crate::cluster::{Certainty, Cluster, Job, Node, NodeRecord, PackageRuns};
 use crate::model::Model;
 
 rule! {
@@ -113,7 +113,7 @@ fn has_given_up<'a>(
 ) -> bool {
     on.entries().iter().filter(|e| e.state != State::Complete).any(|entry| {
         let newest = package_runs.newest(skyhook.name(), &node.name, entry);
-        newest.is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()))
+        newest.is_some_and(|run| run.job.is_some_and(Job::gave_up))
     })
 }
 

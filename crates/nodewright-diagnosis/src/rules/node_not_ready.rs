@@ -192,6 +192,8 @@ fn has_begun<'a>(
         return false;
     }
     let alive = here().next().is_some();
-    let begun = on.is_some_and(|on| !on.entries().is_empty()) || cluster.is_taken_up(skyhook, node);
+    // A node of the batch that waits for an earlier custom resource has not begun.
+    let chosen = || cluster.is_taken_up(skyhook, node) && model.predecessor_on(skyhook, node).is_none();
+    let begun = on.is_some_and(|on| !on.entries().is_empty()) || chosen();
     alive || begun && !model.is_done_on(skyhook, node)
 }

@@ -39,7 +39,7 @@ rule! {
     /// # Affected versions
     ///
     /// All operators.
-    SKY501 "operator-not-running" Error needs Skyhooks Operator, also OperatorPods,
+    SKY501 "operator-not-running" Error needs Skyhooks Operator, also OperatorPods Webhooks,
         blocks Reconcile
 }
 
@@ -123,6 +123,11 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
     if let Some(first) = names.first() {
         let resource = cluster.flavor().resource();
         let delete = ["delete", &resource, "--wait=false"];
+        let strip = if cluster.webhooks().unreachable("UPDATE", None).is_empty() {
+            "then strip"
+        } else {
+            "then delete the webhook configurations that SKY505 names, strip"
+        };
         finding
             .kubectl(
                 Grade::B4,
@@ -131,7 +136,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
             )
             .effect("uninstalls do not run")
             .caveat(format!(
-                "then strip each finalizer, as in `kubectl skyhook finalizer strip {first}`, and run `kubectl skyhook leftovers`; \
+                "{strip} each finalizer, as in `kubectl skyhook finalizer strip {first}`, and run `kubectl skyhook leftovers`; \
                  uninstall.sh does not run on any node"
             ));
     }

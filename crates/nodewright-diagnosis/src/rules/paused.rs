@@ -1,5 +1,6 @@
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
+use crate::cluster::drain::{Drain, ObstacleReader};
 
 rule! {
     /// A custom resource is paused.
@@ -7,8 +8,8 @@ rule! {
     /// # What it means
     ///
     /// Nothing new is started for it on any node. Older operators let running pods finish; newer ones suspend
-    /// the Jobs. Custom resources that come later still wait on nodes where this one is not complete, and it
-    /// keeps the runtime-required taint of its nodes.
+    /// the Jobs. On nodes where it is not complete, custom resources that come later still wait, and the
+    /// runtime-required taint stays.
     ///
     /// # What causes it
     ///
@@ -29,13 +30,14 @@ rule! {
     /// # Severity
     ///
     /// A warning while work is unfinished, because it waits until someone intervenes; otherwise a note.
-    SKY308 "paused" Warning needs Skyhooks, also Nodes,
+    SKY308 "paused" Warning needs Skyhooks, also Nodes Workloads DisruptionBudgets,
         blocks Install Uninstall, finds LastingWaits
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.iter();
     let (model, resumed) = (findings.model(), findings.resumed());
+    let mut obstacles = None;
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor().filter(|_| !cluster.left_paused(skyhook)) else {
             continue;
@@ -56,5 +58,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.annotated(skyhook, flavor, "pause");
         resumed.everywhere(skyhook).offer(finding, "Resume the custom resource", "resume");
+        // A drain that had begun goes on with the same obstacles.
+        let drains = cluster.tracked(skyhook.name()).filter(|(_, on)| on.draining_since().is_some());
+        for (node, _) in drains {
+            let drain = Drain { skyhook, node, package: "", begun: true, ignored: false };
+            let obstacles = obstacles.get_or_insert_with(|| ObstacleReader::new(cluster)).of(&drain);
+            if !obstacles.is_empty() {
+                finding.evidence(node, "drain, refused again once resumed", obstacles.cause().0);
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::finding::FindingKey;
 use super::findings::{RuleResult, RuleRun};
 use super::remedies::usual;
 use super::support::blockers::{self, CauseImpact, Impact};
-use super::support::causes::{Cause, Causes};
+use super::support::causes::Causes;
 use super::support::mute::{LapsedMute, Mute, Mutes};
 use super::{ALL, Finding, Finds, Rule, Severity};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
@@ -49,11 +49,11 @@ pub struct Counts {
     pub pods: usize,
     /// Number of Jobs.
     pub jobs: usize,
-    /// Number of causes whose highest severity, including their effects, is `error`.
+    /// Number of causes with the severity `error`.
     pub errors: usize,
-    /// Number of causes whose highest severity, including their effects, is `warning`.
+    /// Number of causes with the severity `warning`.
     pub warnings: usize,
-    /// Number of causes whose highest severity, including their effects, is `info`.
+    /// Number of causes with the severity `info`.
     pub infos: usize,
     /// Number of muted causes.
     #[serde(rename = "mutedCauses")]
@@ -94,11 +94,7 @@ pub struct Report {
 impl Counts {
     fn with(self, findings: &[Finding]) -> Counts {
         let ranked = Causes::of(findings).ranked(findings);
-        let gravest = |cause: &Cause| {
-            cause.findings.iter().chain(&cause.effects).map(|at| findings[*at].severity).max()
-        };
-        let severities: Vec<_> = ranked.iter().map(gravest).collect();
-        let of = |severity| severities.iter().filter(|s| **s == Some(severity)).count();
+        let of = |severity| ranked.iter().filter(|cause| cause.severity == severity).count();
         Counts {
             errors: of(Severity::Error),
             warnings: of(Severity::Warning),

@@ -165,6 +165,10 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     if auto && cluster.leftovers().all().iter().any(left_here) {
         finding.remedy("List the leftovers", ["leftovers"]);
     }
+    if cluster.operator().is_down() {
+        finding.list_operators("Start the operator, which alone removes the taint; then taint the node");
+        return;
+    }
     let taint = format!("{key}{value}:{effect}");
     finding.kubectl(grade, "Taint the node", ["taint", "node", &node.name, &taint]).caveat(caveat);
 }

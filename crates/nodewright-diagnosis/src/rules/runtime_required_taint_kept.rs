@@ -11,7 +11,7 @@ rule! {
     ///
     /// The node carries the taint that keeps workloads away until its packages are installed. The operator
     /// lifts it once every custom resource with `runtimeRequired` that selects the node is complete there.
-    /// Here, no such custom resource selects the node, or those that keep the taint are paused, disabled or
+    /// Here, no such custom resource selects the node, or those that are not complete there are paused, disabled or
     /// being deleted, or the operator's reconcile ends before it reaches the taint, so the node stays unusable.
     ///
     /// A `runtime-required` taint with a key that the operator does not know is only a warning: the operator
@@ -112,8 +112,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let complete: Vec<&Skyhook> = keepers.clone().collect();
-        let holding: Vec<&Skyhook> =
-            keepers.filter(|s| s.paused() || s.deleting() || !model.is_done_on(s, node)).collect();
+        let holding = model.taint_kept_by(node);
         if holding.is_empty() && complete.iter().all(|s| complete_for_long(cluster, s, node)) {
             not_lifted(cluster, findings, node, &notation, &complete);
             continue;

@@ -4,7 +4,7 @@ use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::api::skyhook::DeploymentPolicySpec;
 use crate::cluster::{Cluster, Source};
-use crate::model::spec_errors::spec_errors;
+use crate::model::spec_errors::{SpecError, rejections};
 
 rule! {
     /// The operator rejects a stored spec, which stops it for all custom resources.
@@ -42,8 +42,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in &cluster.skyhooks {
-        let mut broken = spec_errors(skyhook);
-        broken.retain(|error| error.kind.is_rejected());
+        let broken: Vec<SpecError> = rejections(skyhook).collect();
         let Some(first) = broken.first() else {
             continue;
         };

@@ -118,6 +118,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             if passing {
                 finding.effect_of(&["SKY409"]);
+                let down = cluster.not_ready_since(node);
+                if let Some(earlier) = down.and_then(|_| model.predecessor_on(skyhook, node)) {
+                    finding.waits_for_predecessor(&earlier);
+                }
             }
             for taint in &taints {
                 finding.taint(node, taint);

@@ -203,7 +203,7 @@ impl<'a> UninstallProgress<'a> {
                 "the version of {name} was changed to {} in the meantime (SKY104)",
                 spec.version
             )),
-            Some(spec) if !spec.uninstall().apply && !skyhook.deleting() => {
+            Some(spec) if !skyhook.uninstalls(spec) && !skyhook.deleting() => {
                 Some(format!("the uninstall of {name} was canceled"))
             }
             Some(_) => None,

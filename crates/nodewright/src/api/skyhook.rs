@@ -190,6 +190,11 @@ impl Skyhook {
         !self.paused() && !self.disabled()
     }
 
+    /// Whether the operator starts new work, or will once this program ends its pause.
+    pub fn will_act(&self) -> bool {
+        !self.disabled() && (!self.paused() || self.hold().is_some())
+    }
+
     /// Whether later custom resources wait on all nodes until this one is complete on all nodes.
     pub fn blocks_all_nodes(&self) -> bool {
         self.spec.sequencing == "all"

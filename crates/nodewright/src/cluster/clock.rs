@@ -109,7 +109,7 @@ pub fn of_must_gather(text: &str) -> Option<Timestamp> {
 
 /// Age in seconds at which a pending action is overdue: the operator reconciles everything at least this
 /// often.
-const PATIENCE: i64 = 600;
+pub const PATIENCE: i64 = 600;
 /// Maximum number of seconds that a time may be in the future. A later time was written by a wrong clock.
 const WRONG_CLOCK: i64 = 3600;
 

@@ -51,23 +51,23 @@ impl Cluster {
     /// Keys of the operator's cordons of the node, except the cordons of these owners: cordons of other custom
     /// resources of either API, and the runtime-required cordon.
     pub fn other_cordons(&self, node: &Node, owners: &[(ApiFlavor, &str)]) -> Vec<String> {
-        let active_api = self.flavor();
-        let mut others = Vec::new();
-        for flavor in ApiFlavor::ALL {
-            let keys = node.keys(flavor);
-            let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
-            for (name, _) in keys.skyhooks.iter().filter(|(_, on)| on.cordon) {
-                // A cordon key of the other API counts only while its custom resource exists.
-                let lives = || self.legacy_skyhook(name).is_some();
-                if !ours(name) && (flavor == active_api || lives()) {
-                    others.push(keys::cordon(flavor, name));
-                }
-            }
-            if flavor == active_api && keys.runtime_required_cordon {
-                others.push(flavor.key("runtimeRequiredCordon"));
-            }
+        let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
+        let others = self.own_cordons(node).filter(|(_, name)| !ours(name));
+        let mut others: Vec<String> = others.map(|(flavor, name)| keys::cordon(flavor, name)).collect();
+        if node.keys(self.flavor()).runtime_required_cordon {
+            others.push(self.flavor().key("runtimeRequiredCordon"));
         }
         others
+    }
+
+    /// The custom resources for which the operator has cordoned the node. A key of the API that is not active counts only
+    /// while its custom resource exists.
+    pub fn own_cordons<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = (ApiFlavor, &'n str)> {
+        let cordons = ApiFlavor::ALL.into_iter().flat_map(move |flavor| {
+            let of_api = node.keys(flavor).skyhooks.iter().filter(|(_, on)| on.cordon);
+            of_api.map(move |(name, _)| (flavor, name.as_str()))
+        });
+        cordons.filter(|(flavor, name)| *flavor == self.flavor() || self.legacy_skyhook(name).is_some())
     }
 }
 

@@ -46,10 +46,7 @@ impl Cluster {
     /// next reconcile.
     pub fn is_idle(&self, skyhook: &Skyhook) -> bool {
         skyhook.status.node_priority.is_empty()
-            && self.selected(skyhook).all(|n| {
-                let on = self.on_node(n, skyhook.name());
-                on.is_none_or(|on| on.operator_status() != Status::InProgress && !on.cordon)
-            })
+            && !self.selected(skyhook).any(|node| self.is_taken_up(skyhook, node))
     }
 
     /// Whether the operator has begun to work on the node.
@@ -62,26 +59,18 @@ impl Cluster {
 }
 
 impl<'a> Evictions<'a> {
-    /// Running or pending workload pods that are not being deleted, by node.
-    pub fn workloads_by_node(self) -> HashMap<&'a str, Vec<&'a Pod>> {
-        self.by_node(|p| is_active(p) && !p.metadata.deleting())
-    }
-
     /// Workload pods that a drain evicts, including pods that are already being deleted, by node.
     pub fn pods_by_node(self) -> HashMap<&'a str, Vec<&'a Pod>> {
-        self.by_node(|p| is_active(p) && is_evicted(p))
-    }
-
-    fn by_node(self, which: impl Fn(&Pod) -> bool) -> HashMap<&'a str, Vec<&'a Pod>> {
         let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-        for pod in self.0.workloads.iter().filter(|p| which(p)) {
+        for pod in self.0.workloads.iter().filter(|p| is_active(p) && is_evicted(p)) {
             by_node.entry(&pod.spec.node_name).or_default().push(pod);
         }
         by_node
     }
 }
 
-fn is_active(pod: &Pod) -> bool {
+/// Whether a pod runs, or will run, on a node.
+pub fn is_active(pod: &Pod) -> bool {
     matches!(pod.status.phase.as_str(), "Running" | "Pending") && !pod.spec.node_name.is_empty()
 }
 
@@ -370,6 +359,17 @@ impl<'a> Evictions<'a> {
     /// The reason why the known budgets do not allow the eviction of a pod now.
     pub fn block(self, pod: &Pod) -> Option<EvictionBlock<'a>> {
         block(pod, self.0.disruption_budgets.iter())
+    }
+
+    /// Whether some of these pods stay on a node that is drained: the operator recorded a refusal, or will not evict a
+    /// pod without a controller, or a budget refuses.
+    pub fn refuses(self, skyhook: &Skyhook, node: &Node, pods: &[&Pod]) -> bool {
+        let config = &skyhook.spec.drain_config;
+        let spared = |pod: &Pod| config.spares_unmanaged() && pod.metadata.controller().is_none();
+        let blocked = |pod: &Pod| config.disable_eviction != Some(true) && self.block(pod).is_some();
+        let on = self.0.on_node(node, skyhook.name());
+        on.is_some_and(|on| !self.refusals_in_force(skyhook, node, on).is_empty())
+            || pods.iter().any(|pod| !pod.metadata.deleting() && (spared(pod) || blocked(pod)))
     }
 
     /// The newest eviction failure event of an existing pod.

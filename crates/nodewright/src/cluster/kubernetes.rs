@@ -76,6 +76,11 @@ impl Cluster {
 }
 
 impl Job {
+    /// Whether the Job has failed and remains, so that the operator does not retry its stage.
+    pub fn gave_up(&self) -> bool {
+        self.failed().is_some() && !self.metadata.deleting()
+    }
+
     /// The newest pod of a failed Job, if the kubelet evicted or rejected the pods of all attempts.
     pub fn failed_by_kubelet<'p>(&self, pods: &[&'p Pod]) -> Option<&'p Pod> {
         let mut failed = pods.iter().copied().filter(|pod| pod.status.phase == "Failed");
@@ -148,6 +153,19 @@ objects_with_metadata!(ConfigMap);
 /// Name of the ConfigMap that the operator creates from a package's `configMap`.
 pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
     format!("{}-{package}-{}", skyhook.name(), spec.version).to_lowercase()
+}
+
+impl Cluster {
+    /// The ConfigMap that the operator created from the `configMap` of a package.
+    pub fn config_map_of(&self, skyhook: &Skyhook, name: &str, package: &Package) -> Option<&ConfigMap> {
+        let wanted = self::name(skyhook, name, package);
+        let owner = (self.flavor(), skyhook.name());
+        let is_own = |map: &&ConfigMap| {
+            let metadata = &map.metadata;
+            metadata.name == wanted && map.owner() == Some(owner) && !self.operator().is_elsewhere(metadata)
+        };
+        self.config_maps.iter().find(is_own).filter(|_| !package.config_map.is_empty())
+    }
 }
 
 /// Names of ConfigMaps that packages of several custom resources need, with these packages. The operator can

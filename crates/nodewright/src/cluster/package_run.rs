@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::pod::{ContainerTrouble, Ending};
 use super::{Certainty, Cluster, Job, Node, Placement, Pod};
 use crate::api::name::is_word;
-use crate::api::{ApiFlavor, Entry, Executor, Meta, Skyhook, Stage, State};
+use crate::api::{ApiFlavor, Entry, Executor, Meta, Package, Skyhook, Stage, State};
 
 /// One stage of one package on one node, running or finished.
 #[derive(Debug, Clone)]
@@ -181,7 +181,7 @@ impl<'a> PackageRun<'a> {
     pub fn given_up(&self) -> bool {
         match self.job {
             None if self.job_unseen => false,
-            Some(job) => job.failed().is_some() && !job.metadata.deleting(),
+            Some(job) => job.gave_up(),
             None => {
                 let mut pods = self.pods.iter();
                 !self.pods.is_empty() && pods.all(|p| p.ended() && !p.metadata.deleting())
@@ -206,6 +206,11 @@ impl<'a> PackageRun<'a> {
         self.alive() || self.bare()
     }
 
+    /// Whether the operator waits for this run before it updates the ConfigMap of a package (operator `PodExists`).
+    pub fn delays_config(&self, name: &str, package: &Package) -> bool {
+        self.package == name && self.version == package.version && self.delays_interrupts()
+    }
+
     /// The pod that the kubelet has not acknowledged.
     pub fn unacknowledged(&self) -> Option<&'a Pod> {
         self.pods.iter().copied().find(|p| p.unacknowledged())
@@ -213,6 +218,11 @@ impl<'a> PackageRun<'a> {
 
     pub fn created(&self) -> Option<Timestamp> {
         self.metadata()?.creation_timestamp
+    }
+
+    /// The start of the run, or its resumption after a pause.
+    pub fn started(&self) -> Option<Timestamp> {
+        self.job.and_then(|job| job.status.start_time).or_else(|| self.created())
     }
 
     /// Whether a container runs the agent's image, which the operator chooses, instead of the package's.
@@ -419,7 +429,7 @@ impl<'a> PackageRuns<'a> {
     /// Start of the package's current stage, from its live Pods and Jobs. Suspended Jobs do not count.
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let here = self.at_stage(placement)?;
-        here.filter(|run| !run.suspended()).filter_map(PackageRun::created).min()
+        here.filter(|run| !run.suspended()).filter_map(PackageRun::started).min()
     }
 
     /// Time since which the pod of the package's stage waits for the kubelet to acknowledge it.
@@ -564,7 +574,7 @@ impl<'a> PackageRuns<'a> {
         let permanently_failed = failed.filter_map(|entry| {
             let package_run = self.newest(skyhook.name(), &node.name, entry)?;
             let job = package_run.job?;
-            (job.failed().is_some() && !job.metadata.deleting()).then_some((entry, package_run))
+            job.gave_up().then_some((entry, package_run))
         });
         permanently_failed.collect()
     }

@@ -94,8 +94,8 @@ impl Placement<'_> {
     }
 
     /// Whether files of this version may be on the host: a stage of it is recorded, and it is not uninstalled.
-    pub fn is_installed(&self) -> bool {
-        self.entry.is_some() && self.phase != Phase::Uninstalled
+    pub fn is_installed(&self, cluster: &Cluster) -> bool {
+        self.entry.is_some_and(|entry| !is_uninstalled(cluster.skyhook(self.skyhook), entry))
     }
 
     /// Whether the package is to be uninstalled.
@@ -323,6 +323,16 @@ pub fn is_last(stage: &Stage, interrupts: bool, before_v017: bool) -> bool {
         Stage::Config => !interrupts,
         _ => false,
     }
+}
+
+/// Whether the host has no files of the package, and no interrupt of its uninstall is pending.
+pub fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
+    let interrupts = skyhook.is_some_and(|s| {
+        s.package(&entry.name).is_some_and(|p| s.pending_interrupt(&entry.name, p).is_some())
+    });
+    entry.stage.is_uninstall()
+        && entry.state == State::Complete
+        && (entry.stage == Stage::UninstallInterrupt || !interrupts)
 }
 
 /// The phase of a recorded package.

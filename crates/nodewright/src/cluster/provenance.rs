@@ -99,8 +99,8 @@ impl OperatorView<'_> {
     /// Whether an object is known to be outside of the operator's namespace.
     pub fn is_elsewhere(self, meta: &Meta) -> bool {
         let namespaces = self.namespaces();
-        let namespace = meta.namespace.as_deref().unwrap_or_default();
-        !namespaces.is_empty() && !namespaces.contains(namespace)
+        let is_other = |namespace: &str| !namespaces.is_empty() && !namespaces.contains(namespace);
+        meta.namespace.as_deref().is_some_and(is_other)
     }
 }
 

@@ -15,8 +15,8 @@ use super::selection::Selection;
 use super::timeline::{Happening, Moment, RefusedDrain, Remaining, Timeline, Untimed};
 use super::{Model, selection};
 use crate::api::{Stage, State};
-use crate::cluster::Node;
 use crate::cluster::drain::{self as drains, ObstacleReader};
+use crate::cluster::{Node, NodeRecord};
 
 /// A simulated rollout of all custom resources. Times are milliseconds from the time of the cluster.
 ///
@@ -402,14 +402,16 @@ impl<'a> Advance<'a> {
         let begun = cluster.is_taken_up(skyhook, node);
         let drain = drains::Drain { skyhook, node, package: "", begun, ignored: false };
         let obstacles = self.obstacles.get_or_init(|| ObstacleReader::new(cluster)).of(&drain);
+        let over = cluster.on_node(node, skyhook.name()).is_some_and(NodeRecord::drain_timed_out);
         let state = drain_state(cluster, &drain, &obstacles);
-        if !matches!(state, Some(DrainRefusal::Blocked | DrainRefusal::Ahead)) {
+        if !over && !matches!(state, Some(DrainRefusal::Blocked | DrainRefusal::Ahead)) {
             return;
         }
         let ends_reconciles = obstacles_end_reconcile(cluster, &obstacles);
         let waiting = resources().filter(|other| waits(other) || ends_reconciles && self.open[other.0] > 0);
         let waiting: Vec<&str> = waiting.map(|(_, resource)| resource.skyhook.name()).collect();
-        let (cause, _) = obstacles.cause();
+        let cause =
+            if over { "it timed out, and is not tried again".to_owned() } else { obstacles.cause().0 };
         for name in waiting {
             self.refused.entry(name).or_insert_with(|| RefusedDrain { node, cause: cause.clone() });
         }

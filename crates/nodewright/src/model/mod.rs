@@ -50,6 +50,7 @@ use std::rc::Rc;
 use jiff::Timestamp;
 
 use crate::api::Skyhook;
+use crate::cluster::drain::is_active;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
 pub use action::{NodeProgress, ProgressState, QueuePosition};
@@ -220,11 +221,11 @@ impl<'a> Model<'a> {
         Some(&self.resources[place.ok()?])
     }
 
-    /// Pods on a node that are not package stages.
+    /// Running and pending pods on a node that are not package stages.
     fn workloads_on(&self, node: &str) -> &[&'a Pod] {
         let by_node = self.workloads.get_or_init(|| {
             let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-            for pod in &self.cluster.workloads {
+            for pod in self.cluster.workloads.iter().filter(|pod| is_active(pod)) {
                 by_node.entry(&pod.spec.node_name).or_default().push(pod);
             }
             by_node

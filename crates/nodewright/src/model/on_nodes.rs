@@ -78,16 +78,14 @@ impl<'a> Model<'a> {
     }
 
     /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select the node, and
-    /// are not complete there.
-    ///
-    /// The operator never counts a custom resource that is paused, disabled or being deleted as complete.
+    /// are not complete there (operator `HandleRuntimeRequired`). A pause or disable of a complete one does not matter.
     pub fn taint_kept_by(&self, node: &Node) -> Vec<&'a Skyhook> {
         if self.cluster.runtime_required().on(node).is_none() {
             return Vec::new();
         }
         let keepers = self.cluster.skyhooks.iter().filter(|s| s.spec.runtime_required).filter(|s| {
             let here = self.at(s.name(), node);
-            let open = |place: &Place| !s.is_active() || s.deleting() || !place.complete;
+            let open = |place: &Place| s.deleting() || !place.complete;
             here.is_some_and(|(resource, index)| open(&resource.places[index]))
         });
         keepers.collect()
@@ -313,9 +311,8 @@ impl<'a> Model<'a> {
         if !recorded && (empty || self.cluster.certainty_of_no_package_run() == Certainty::Unknown) {
             return None;
         }
-        let blocked = |pod: &&Pod| self.cluster.evictions().block(pod).is_some();
-        let refused = !self.cluster.evictions().refusals_in_force(resource.skyhook, node, record).is_empty()
-            || pods.iter().flatten().any(blocked);
+        let evictions = self.cluster.evictions();
+        let refused = evictions.refuses(resource.skyhook, node, pods.as_deref().unwrap_or_default());
         Some(DrainProgress { since: record.draining_since(), pods, refused })
     }
 }

@@ -24,6 +24,11 @@ pub enum WaitReason<'a> {
         skyhook: &'a Skyhook,
         node: &'a Node,
     },
+    /// The operator rejects a stored spec, which aborts every reconcile. `error`: `spec.packages is …`.
+    InvalidSpec {
+        skyhook: &'a Skyhook,
+        error: String,
+    },
     /// The node has the ignore label.
     Ignored,
     Taint(&'a Taint),
@@ -113,6 +118,11 @@ impl WaitReason<'_> {
                 "MalformedState",
                 node.reference(),
                 format!("the node state of {skyhook} on {node} cannot be read"),
+            ),
+            WaitReason::InvalidSpec { skyhook, error } => words(
+                "InvalidSpec",
+                skyhook.reference(),
+                format!("the spec of {skyhook} is invalid, which stops the operator: {error}"),
             ),
             WaitReason::Taint(taint) => {
                 let taint = taint.kubectl_notation();

@@ -10,7 +10,7 @@ use super::profile::{Order, Profile, SpecPackage};
 use super::runs::Runs;
 use super::selection::{Selection, select};
 use crate::api::{DeploymentPolicy, Skyhook, Stage, State};
-use crate::cluster::{Cluster, ConfigMap, Node, NodeRecord, kubernetes};
+use crate::cluster::{Cluster, Node, NodeRecord};
 
 pub(super) struct Resource<'a> {
     pub skyhook: &'a Skyhook,
@@ -330,7 +330,7 @@ pub(super) fn apply<'a>(
 ) {
     for at in 0..packages.len() {
         let name = packages[at].name;
-        let Some(recorded) = recorded(cluster, skyhook, &packages[at]) else {
+        let Some(recorded) = cluster.config_map_of(skyhook, name, packages[at].package) else {
             continue;
         };
         let wanted = &packages[at].package.config_map;
@@ -349,7 +349,7 @@ pub(super) fn apply<'a>(
             configured && slot.state == State::Erroring
         });
         let busy = |node: &&Node| {
-            runs.of(skyhook.name(), &node.name).any(|run| run.package == name && run.delays_interrupts())
+            runs.of(skyhook.name(), &node.name).any(|run| run.delays_config(name, packages[at].package))
         };
         let complete = profiles.iter().all(|profile| profile.package_complete(operator, packages, at))
             && !nodes.iter().any(busy);
@@ -365,14 +365,4 @@ pub(super) fn apply<'a>(
             profile.reconfigure(at);
         }
     }
-}
-
-/// The ConfigMap that the operator created from the configMap of a package.
-fn recorded<'a>(cluster: &'a Cluster, skyhook: &Skyhook, package: &SpecPackage<'_>) -> Option<&'a ConfigMap> {
-    if package.package.config_map.is_empty() {
-        return None;
-    }
-    let wanted = kubernetes::name(skyhook, package.name, package.package);
-    let owner = (cluster.flavor(), skyhook.name());
-    cluster.config_maps.iter().find(|map| map.metadata.name == wanted && map.owner() == Some(owner))
 }

@@ -135,6 +135,11 @@ impl Errors {
     }
 }
 
+/// The invalid parts of the spec for which the operator rejects it in every reconcile.
+pub fn rejections(skyhook: &Skyhook) -> impl Iterator<Item = SpecError> {
+    spec_errors(skyhook).into_iter().filter(|error| error.kind.is_rejected())
+}
+
 /// Every invalid part of the spec, also of a spec that the API server has stored.
 pub fn spec_errors(skyhook: &Skyhook) -> Vec<SpecError> {
     let spec = &skyhook.spec;

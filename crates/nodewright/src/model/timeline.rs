@@ -200,7 +200,7 @@ impl Model<'_> {
         let done = |s: &Skyhook| {
             let on = self.cluster.on_node(node, s.name());
             // Only the whole list of nodes shows whether a package was uninstalled or never installed.
-            let absent_by_request = s.packages().any(|(_, p)| p.uninstall().apply);
+            let absent_by_request = s.packages().any(|(_, p)| s.uninstalls(p));
             !s.deleting()
                 && !absent_by_request
                 && self.is_done_on(s, node)
@@ -222,8 +222,7 @@ impl Model<'_> {
     /// Whether a custom resource may be incomplete on a node that was not read: work there may start once the named
     /// nodes change.
     fn has_work_elsewhere(&self) -> bool {
-        let acts = |skyhook: &&Skyhook| skyhook.is_active() || skyhook.hold().is_some();
-        let mut skyhooks = self.cluster.skyhooks.iter().filter(acts);
+        let mut skyhooks = self.cluster.skyhooks.iter().filter(|skyhook| skyhook.will_act());
         skyhooks.any(|skyhook| {
             let status = &skyhook.status;
             if skyhook.deleting() || status.observed_generation < skyhook.metadata.generation {
@@ -244,7 +243,7 @@ impl Model<'_> {
     /// whether the package was ever installed.
     fn lacks_requested_uninstall(&self) -> bool {
         self.cluster.skyhooks.iter().any(|skyhook| {
-            let mut requested = skyhook.packages().filter(|(_, p)| p.uninstall().apply);
+            let mut requested = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
             requested.any(|(name, package)| {
                 let absent = |node: &Node| {
                     let on = self.cluster.on_node(node, skyhook.name());

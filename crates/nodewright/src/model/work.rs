@@ -112,7 +112,7 @@ fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         None => WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() },
     };
     Some(NodeProgress {
-        since: run.created(),
+        since: run.started(),
         ..NodeProgress::without_action(ProgressState::Running, reason)
     })
 }

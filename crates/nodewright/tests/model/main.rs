@@ -158,16 +158,16 @@ fn before_v0_20_a_node_of_the_batch_waits_for_those_in_progress() {
         Setting::new(version)
             .skyhook(
                 "tune",
-                json!({"packages": {"a": package(&[])}, "interruptionBudget": {"count": 2}}),
+                json!({"packages": {"aa": package(&[])}, "interruptionBudget": {"count": 2}}),
                 json!({"nodePriority": {"n1": null, "n2": null}}),
             )
-            .node("n1", "tune", "in_progress", &state(&[("a", "apply", "in_progress")]))
-            .node("n2", "tune", "waiting", &state(&[("a", "apply", "complete")]))
+            .node("n1", "tune", "in_progress", &state(&[("aa", "apply", "in_progress")]))
+            .node("n2", "tune", "waiting", &state(&[("aa", "apply", "complete")]))
             .cluster()
     };
     let waits = (ProgressState::Waiting, "BatchSibling", None);
     assert_eq!(progress(&at("v0.17.0"), "n2"), waits);
-    let next = Some("starts stage config of a".to_owned());
+    let next = Some("starts stage config of aa".to_owned());
     assert_eq!(progress(&at("v0.20.0"), "n2"), (ProgressState::Running, "Nothing", next));
 }
 
@@ -177,11 +177,11 @@ fn a_requested_uninstall_starts_beside_a_batch_that_is_not_recorded() {
     let mut driver = package(&[]);
     driver["uninstall"] = json!({"enabled": true, "apply": true});
     let cluster = Setting::new("v0.17.0")
-        .skyhook("tune", json!({"packages": {"a": driver}, "interruptionBudget": {"count": 1}}), json!({}))
-        .node("n1", "tune", "in_progress", &state(&[("a", "apply", "in_progress")]))
-        .node("n2", "tune", "complete", &state(&[("a", "config", "complete")]))
+        .skyhook("tune", json!({"packages": {"aa": driver}, "interruptionBudget": {"count": 1}}), json!({}))
+        .node("n1", "tune", "in_progress", &state(&[("aa", "apply", "in_progress")]))
+        .node("n2", "tune", "complete", &state(&[("aa", "config", "complete")]))
         .cluster();
-    let next = Some("starts stage uninstall of a".to_owned());
+    let next = Some("starts stage uninstall of aa".to_owned());
     assert_eq!(progress(&cluster, "n2"), (ProgressState::Running, "Nothing", next));
 }
 
@@ -189,8 +189,8 @@ fn a_requested_uninstall_starts_beside_a_batch_that_is_not_recorded() {
 fn before_v0_18_a_late_package_without_dependencies_never_runs() {
     let at = |version| {
         let packages =
-            json!({"a": package(&[]), "b": package(&["a"]), "c": package(&["b"]), "late": package(&[])});
-        let done = ["a", "b", "c"].map(|name| (name, "config", "complete"));
+            json!({"aa": package(&[]), "bb": package(&["aa"]), "cc": package(&["bb"]), "late": package(&[])});
+        let done = ["aa", "bb", "cc"].map(|name| (name, "config", "complete"));
         Setting::new(version)
             .skyhook("tune", json!({"packages": packages}), json!({}))
             .node("n1", "tune", "waiting", &state(&done))
@@ -206,21 +206,21 @@ fn before_v0_18_a_late_package_without_dependencies_never_runs() {
 fn since_v0_17_a_package_after_its_interrupt_is_complete_though_the_spec_has_none() {
     let at = |version| {
         Setting::new(version)
-            .skyhook("tune", json!({"packages": {"a": package(&[])}}), json!({}))
-            .node("n1", "tune", "complete", &state(&[("a", "post-interrupt", "complete")]))
+            .skyhook("tune", json!({"packages": {"aa": package(&[])}}), json!({}))
+            .node("n1", "tune", "complete", &state(&[("aa", "post-interrupt", "complete")]))
             .cluster()
     };
     let complete = (ProgressState::Complete, "Nothing", None);
     assert_eq!(progress(&at("v0.17.0"), "n1"), complete);
-    let again = Some("starts stage apply of a".to_owned());
+    let again = Some("starts stage apply of aa".to_owned());
     assert_eq!(progress(&at("v0.16.0"), "n1"), (ProgressState::Running, "Nothing", again));
 }
 
 #[test]
 fn a_malformed_state_halts_every_custom_resource() {
     let cluster = Setting::new("v0.20.0")
-        .skyhook("other", json!({"packages": {"a": package(&[])}, "priority": 900}), json!({}))
-        .skyhook("tune", json!({"packages": {"a": package(&[])}}), json!({}))
+        .skyhook("other", json!({"packages": {"aa": package(&[])}, "priority": 900}), json!({}))
+        .skyhook("tune", json!({"packages": {"aa": package(&[])}}), json!({}))
         .node("n1", "tune", "waiting", &state(&[]))
         .node("n2", "other", "waiting", &json!("{"))
         .cluster();
@@ -236,12 +236,12 @@ fn a_deletion_waits_for_uninstalls_on_other_nodes() {
     let mut enabled = package(&[]);
     enabled["uninstall"] = json!({"enabled": true, "apply": false});
     let cluster = Setting::new("v0.20.0")
-        .skyhook("tune", json!({"packages": {"a": enabled}}), json!({}))
+        .skyhook("tune", json!({"packages": {"aa": enabled}}), json!({}))
         .deleted()
-        .node("n1", "tune", "complete", &state(&[("a", "config", "complete")]))
+        .node("n1", "tune", "complete", &state(&[("aa", "config", "complete")]))
         .node("n2", "tune", "complete", &state(&[]))
         .cluster();
-    let next = Some("starts stage uninstall of a".to_owned());
+    let next = Some("starts stage uninstall of aa".to_owned());
     assert_eq!(progress(&cluster, "n1"), (ProgressState::Running, "Nothing", next));
     let waits = (ProgressState::Waiting, "Deletion", None);
     assert_eq!(progress(&cluster, "n2"), waits);
@@ -260,7 +260,7 @@ fn a_node_that_two_compartments_select_belongs_to_the_safer_one() {
             "default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}},
             "compartments": [compartment("fast", "exponential"), compartment("slow", "fixed")],
         }))
-        .skyhook("tune", json!({"packages": {"a": package(&[])}, "deploymentPolicy": "policy"}), json!({}))
+        .skyhook("tune", json!({"packages": {"aa": package(&[])}, "deploymentPolicy": "policy"}), json!({}))
         .node("n1", "tune", "waiting", &state(&[]))
         .node("n2", "tune", "waiting", &state(&[]))
         .cluster();
@@ -314,8 +314,8 @@ fn restarts_do_not_tell_how_long_a_reboot_takes() {
 fn next_nodes_may_wait_for_the_batch() {
     let cluster = Setting::new("v0.20.0")
         .policy(json!({"default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}}}))
-        .skyhook("tune", json!({"packages": {"a": package(&[])}, "deploymentPolicy": "policy"}), json!({}))
-        .node("n1", "tune", "in_progress", &state(&[("a", "apply", "in_progress")]))
+        .skyhook("tune", json!({"packages": {"aa": package(&[])}, "deploymentPolicy": "policy"}), json!({}))
+        .node("n1", "tune", "in_progress", &state(&[("aa", "apply", "in_progress")]))
         .node("n2", "tune", "waiting", &state(&[]))
         .cluster();
     let model = Model::new(&cluster);
@@ -332,9 +332,9 @@ fn a_new_version_upgrades_some_nodes_and_is_installed_on_others() {
         a["version"] = json!(version);
         Setting::new("v0.20.0")
             .policy(json!({"default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}}}))
-            .skyhook("tune", json!({"packages": {"a": a}, "deploymentPolicy": "policy"}), json!({}))
-            .node("n1", "tune", "complete", &state(&[("a", "config", "complete")]))
-            .node("n2", "tune", "complete", &state(&[("a", "config", "complete")]))
+            .skyhook("tune", json!({"packages": {"aa": a}, "deploymentPolicy": "policy"}), json!({}))
+            .node("n1", "tune", "complete", &state(&[("aa", "config", "complete")]))
+            .node("n2", "tune", "complete", &state(&[("aa", "config", "complete")]))
             .node("n3", "tune", "waiting", &state(&[]))
             .cluster()
     };

@@ -8,9 +8,9 @@ use super::setting::{Setting, package, state};
 
 /// The custom resource `later` after a `first` one with this package, whose node n1 has this state.
 fn after(package: &Value, state: &Value, edit: fn(Setting) -> Setting) -> Cluster {
-    let first = json!({"packages": {"a": package}, "priority": 1});
+    let first = json!({"packages": {"aa": package}, "priority": 1});
     edit(Setting::new("v0.20.0").skyhook("first", first, json!({})))
-        .skyhook("later", json!({"packages": {"a": super::setting::package(&[])}}), json!({}))
+        .skyhook("later", json!({"packages": {"aa": super::setting::package(&[])}}), json!({}))
         .node("n1", "first", "complete", state)
         .cluster()
 }
@@ -31,7 +31,7 @@ fn free_and_waiting(cluster: &Cluster) -> (Vec<&str>, Vec<&str>) {
 fn a_paused_deletion_holds_up_no_later_custom_resource() {
     let mut enabled = package(&[]);
     enabled["uninstall"] = json!({"enabled": true, "apply": false});
-    let complete = state(&[("a", "config", "complete")]);
+    let complete = state(&[("aa", "config", "complete")]);
     let paused = after(&enabled, &complete, |first| first.deleted().paused());
     assert_eq!(free_and_waiting(&paused), (vec!["n1"], vec![]));
     let running = after(&enabled, &complete, Setting::deleted);
@@ -41,12 +41,12 @@ fn a_paused_deletion_holds_up_no_later_custom_resource() {
 /// The operator upgrades a package again while an older version of it is recorded (operator `HandleVersionChange`).
 #[test]
 fn an_older_version_beside_the_current_one_holds_up_later_custom_resources() {
-    let mut both = state(&[("a", "config", "complete")]);
+    let mut both = state(&[("aa", "config", "complete")]);
     let current = after(&package(&[]), &both, |first| first);
     assert_eq!(free_and_waiting(&current), (vec!["n1"], vec![]));
-    let mut old = both["a|1.0.0"].clone();
+    let mut old = both["aa|1.0.0"].clone();
     old["version"] = json!("0.9.0");
-    both["a|0.9.0"] = old;
+    both["aa|0.9.0"] = old;
     let left = after(&package(&[]), &both, |first| first);
     assert_eq!(free_and_waiting(&left), (vec![], vec!["n1"]));
 }
@@ -56,7 +56,7 @@ fn an_older_version_beside_the_current_one_holds_up_later_custom_resources() {
 fn an_ended_uninstall_holds_up_no_later_custom_resource() {
     let mut applied = package(&[]);
     applied["uninstall"] = json!({"enabled": true, "apply": true});
-    let at = |state_of_stage| state(&[("a", "uninstall-interrupt", state_of_stage)]);
+    let at = |state_of_stage| state(&[("aa", "uninstall-interrupt", state_of_stage)]);
     let ended = after(&applied, &at("complete"), |first| first);
     assert_eq!(free_and_waiting(&ended), (vec!["n1"], vec![]));
     let running = after(&applied, &at("in_progress"), |first| first);
@@ -71,8 +71,8 @@ fn stage_config_after_apply_needs_no_drain() {
         let mut reboots = package(&[]);
         reboots["interrupt"] = json!({"type": "reboot"});
         let cluster = Setting::new("v0.17.0")
-            .skyhook("tune", json!({"packages": {"a": reboots}}), json!({}))
-            .node("n1", "tune", "in_progress", &state(&[("a", stage, state_of_stage)]))
+            .skyhook("tune", json!({"packages": {"aa": reboots}}), json!({}))
+            .node("n1", "tune", "in_progress", &state(&[("aa", stage, state_of_stage)]))
             .cluster();
         Model::new(&cluster).drains().len()
     };
@@ -88,7 +88,7 @@ fn refusing_budgets_matter_only_for_evictions() {
     let rollout = |drain: Value| {
         let mut reboots = package(&[]);
         reboots["interrupt"] = json!({"type": "reboot"});
-        let spec = json!({"packages": {"a": reboots}, "drainConfig": drain});
+        let spec = json!({"packages": {"aa": reboots}, "drainConfig": drain});
         let cluster = Setting::new("v0.20.0")
             .skyhook("tune", spec, json!({}))
             .node("n1", "tune", "waiting", &json!({}))
@@ -126,11 +126,11 @@ fn refusing_budgets_matter_only_for_evictions() {
 /// A custom resource that is paused keeps the runtime-required taint on nodes where it is complete (operator
 /// `HandleRuntimeRequired`).
 #[test]
-fn a_pause_keeps_the_taint() {
+fn a_deletion_keeps_the_taint_and_a_pause_does_not() {
     let kept = |edit: fn(Setting) -> Setting| {
-        let spec = json!({"packages": {"a": package(&[])}, "runtimeRequired": true});
+        let spec = json!({"packages": {"aa": package(&[])}, "runtimeRequired": true});
         let mut cluster = edit(Setting::new("v0.20.0").skyhook("tune", spec, json!({})))
-            .node("n1", "tune", "complete", &state(&[("a", "config", "complete")]))
+            .node("n1", "tune", "complete", &state(&[("aa", "config", "complete")]))
             .cluster();
         let nodes = cluster.nodes.available_mut().expect("the nodes were read");
         let taint = json!([{"key": nodewright::api::ApiFlavor::NodeWright.group(), "value": "runtime-required", "effect": "NoSchedule"}]);
@@ -140,7 +140,7 @@ fn a_pause_keeps_the_taint() {
         let model = Model::new(&cluster);
         model.taint_kept_by(&cluster.nodes.items()[0]).len()
     };
-    assert_eq!([kept(|setting| setting), kept(Setting::paused), kept(Setting::deleted)], [0, 1, 1]);
+    assert_eq!([kept(|setting| setting), kept(Setting::paused), kept(Setting::deleted)], [0, 0, 1]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn cycles_list_their_packages_once() {
         let cycles = profile::cycles(&cluster.skyhooks.items()[0]);
         cycles.into_iter().map(|cycle| cycle.join(" ")).collect::<Vec<_>>()
     };
-    assert_eq!(cycles(json!({"a": package(&["b"]), "b": package(&[])})), [""; 0]);
-    let circle = json!({"a": package(&["b"]), "b": package(&["c"]), "c": package(&["b"])});
-    assert_eq!(cycles(circle), ["b c"]);
+    assert_eq!(cycles(json!({"aa": package(&["bb"]), "bb": package(&[])})), [""; 0]);
+    let circle = json!({"aa": package(&["bb"]), "bb": package(&["cc"]), "cc": package(&["bb"])});
+    assert_eq!(cycles(circle), ["bb cc"]);
 }

@@ -86,7 +86,9 @@ impl NodeReport<'_> {
             interrupted.push(format!("pod {}, which podNonInterruptLabels protects", some_of(&names, 2)));
         }
         if !evicted.is_empty() {
-            interrupted.push(plural(evicted.len(), "pod") + " that a drain would evict");
+            let names: Vec<String> = evicted.iter().map(|pod| pod.path()).collect();
+            let pods = plural(evicted.len(), "pod");
+            interrupted.push(format!("{pods} that a drain would evict ({})", some_of(&names, 2)));
         }
         let unread = if known { "" } else { "; the workloads on the node were not read" };
         let interrupts = match interrupted.as_slice() {
@@ -148,30 +150,34 @@ impl NodeReport<'_> {
     /// The next remedies, if an intervention is needed.
     ///
     /// First, two remedies of one finding: its first remedy, and its next remedy that makes a change (grades
-    /// B1 to B3; B4 is left to `diagnose stuck`). That finding is an error that stops the operator or rejects
+    /// B1 to B3, or a repair; other changes of grade B4 are left to `diagnose stuck`). That finding is an error that stops the operator or rejects
     /// changes, if there is one; otherwise it blocks the first blocked custom resource, or is the cause. Info
     /// findings that explain nothing worse count only if there are no others.
     ///
-    /// Then the remedy of an error that this finding explains, because such an error may outlast its cause.
+    /// Then those of other errors on the node that nothing explains, and the remedy of an error that the first finding
+    /// explains, because such an error may outlast its cause.
     fn next(&self) -> Vec<Remedy> {
+        let findings = &self.chain.findings;
+        let causes = Causes::of(findings);
+        let is_here = |finding: &Finding| finding.subject.node.as_deref() == Some(&self.node.name);
         if !self.chain.state(self.node).needs_someone() {
-            // The operator goes on by itself, so only look.
-            let here = self.grave().into_iter().find(|f| f.subject.node.as_deref() == Some(&self.node.name));
-            let look = here.and_then(|finding| finding.remedies().next());
+            // The operator goes on by itself, so only look: at a cause on the node, or else at that of its wait.
+            let grave = self.grave();
+            let is_cause = |at: &usize| is_here(&findings[*at]) && causes.explaining(*at).is_empty();
+            let own = (0..findings.len()).filter(is_cause).map(|at| &findings[at]);
+            let own = own.chain(grave.iter().copied()).find(|f| f.severity > Severity::Info);
+            let look = own.filter(|_| grave.iter().any(|f| is_here(f))).and_then(|f| f.remedies().next());
             return look.filter(|remedy| !remedy.changes()).into_iter().collect();
         }
         let kept = self.chain.links.iter().find(|l| l.state.needs_someone()).map(|link| link.name);
-        let findings = &self.chain.findings;
         let grave = grave_or_explaining(findings);
-        let causes = Causes::of(findings);
         let own = |at: &usize| findings[*at].subject.skyhook.as_deref() == kept;
         let behind: BTreeSet<usize> =
             (0..findings.len()).filter(own).flat_map(|at| causes.explaining(at).to_vec()).collect();
         // A finding about a package of the whole custom resource, such as a dependency, also concerns its nodes.
         let package_here = |finding: &Finding| {
-            let on_node = |f: &&Finding| f.subject.node.as_deref() == Some(&self.node.name);
             let same = |f: &Finding| f.subject.package == finding.subject.package;
-            finding.subject.package.is_some() && findings.iter().filter(on_node).any(same)
+            finding.subject.package.is_some() && findings.iter().filter(|f| is_here(f)).any(same)
         };
         // Until the operator works and accepts changes, no other remedy helps.
         let near = |at: &usize| {
@@ -200,14 +206,28 @@ impl NodeReport<'_> {
             .iter()
             .map(|at| (&findings[*at], causes.explaining(*at)))
             .filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
+        // Other errors on the node remain once the first one is gone.
+        let is_other = |at: &&usize| {
+            let finding = &findings[**at];
+            finding.severity == Severity::Error && is_here(finding) && causes.explaining(**at).is_empty()
+        };
+        let others = all.iter().skip(1).filter(is_other).filter(|at| !of_first(at));
         let grades = Grades::new(self.cluster);
-        let mut own = findings[*first].remedies();
-        let mut next: Vec<Remedy> = own.next().into_iter().collect();
-        next.extend(own.filter(Remedy::changes).find(|remedy| {
-            let mut graded = remedy.clone();
-            grades.grade(std::slice::from_mut(&mut graded));
-            graded.gravity() < Grade::B4
-        }));
+        let mut next: Vec<Remedy> = Vec::new();
+        for at in std::iter::once(first).chain(others) {
+            let mut own = findings[*at].remedies();
+            let look = own.next();
+            let change = own.filter(Remedy::changes).find(|remedy| {
+                let mut graded = remedy.clone();
+                grades.grade(std::slice::from_mut(&mut graded));
+                graded.gravity() < Grade::B4 || remedy.own().is_some() && !remedy.choice
+            });
+            for remedy in look.into_iter().chain(change) {
+                if next.iter().all(|known| known.argv != remedy.argv) {
+                    next.push(remedy);
+                }
+            }
+        }
         let offers = |remedy: &Remedy| remedy.changes() && !remedy.choice;
         let mut then: Option<&'static str> = None;
         for (finding, _) in left {

@@ -221,7 +221,7 @@ impl<'a> Inspection<'_, 'a> {
             1 => "; one node is in progress now".to_owned(),
             n => format!("; {} are in progress now", plural(n, "node")),
         };
-        let start = self.start(skyhook, queue.number.is_some());
+        let start = self.start(skyhook, queue.number.is_some() || queue.waiting == 1);
         format!("{place} compartment {}{batch}{now}{start}", compartment_title(queue.compartment))
     }
 

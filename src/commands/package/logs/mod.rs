@@ -12,13 +12,13 @@ use crate::args::connection::duration;
 use crate::args::nodes::{self, OnNodes, OnlySkyhook};
 use crate::cluster::attempts::{Choice, choice};
 use crate::cluster::live::logs::{LogError, Since};
-use crate::cluster::{Cluster, Node, PackageRun, Phase, Source};
+use crate::cluster::{Cluster, Job, Node, PackageRun, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Text};
-use crate::view::{NodeSet, natural, plural, shell_words};
+use crate::view::{NodeSet, OutputFormat, natural, plural, shell_words};
 
 /// Print the logs of a package
 ///
@@ -99,6 +99,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    if !matches!(ctx.global().output.format, OutputFormat::Table | OutputFormat::Wide) {
+        return Err(Error::usage("package logs prints text; -o is not supported")
+            .hint(format!("kubectl skyhook package status {} -o json", args.package)));
+    }
     // With `-f`, watch all nodes, because new ones may join.
     let named = if args.follow {
         None
@@ -346,7 +350,7 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
             .of_skyhook_on(wanted.skyhook, &node.name)
             .filter(|run| run.package == wanted.package)
             .max_by_key(|run| run.created())
-            .is_some_and(|run| run.job.is_some_and(|j| j.failed().is_some()));
+            .is_some_and(|run| run.job.is_some_and(Job::gave_up));
         !given_up && !node.ignored(cluster.flavor()) && more(cluster, skyhook, node, wanted)
     };
     nodes.iter().filter(expects).map(|node| node.name.to_string()).collect()

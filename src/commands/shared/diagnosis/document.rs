@@ -109,7 +109,7 @@ struct CauseDocument {
     code: String,
     /// The name of the rule.
     name: String,
-    /// The highest severity of the cause's findings and of the findings that they explain.
+    /// The highest severity of the cause's findings, and of the findings that they explain and no graver cause does.
     severity: Severity,
     /// The problem, in words that apply to all findings of the cause.
     message: String,
@@ -170,7 +170,7 @@ impl Document {
             CauseDocument {
                 code: first.rule.code.to_owned(),
                 name: first.rule.name.to_owned(),
-                severity: group.severity(),
+                severity: impact.severity(),
                 contrasts: group.contrasts(cluster),
                 message: group.message().into_owned(),
                 since: group.since().map(time),
@@ -318,7 +318,7 @@ impl<'a> AlikeFindings<'a> {
                 .flat_map(|at| edges.explaining(*at))
                 .map(|at| group_of[*at])
                 .collect(),
-            group: FindingGroup::of(&Cause { findings: members, effects: Vec::new() }, findings),
+            group: FindingGroup::of(&Cause::alone(members), findings),
         });
         AlikeFindings { groups: groups.collect(), group_of }
     }
@@ -398,7 +398,7 @@ impl Diagnosis<'_> {
     pub(super) fn indexed(&self) -> Option<Vec<usize>> {
         let causes = self.impact.causes.iter().enumerate();
         let grave: Vec<usize> =
-            causes.filter(|(_, cause)| cause.severity > Severity::Info).map(|(at, _)| at).collect();
+            causes.filter(|(_, cause)| cause.severity() > Severity::Info).map(|(at, _)| at).collect();
         (grave.len() > IN_FULL && !self.unfolded && self.chosen.is_none()).then_some(grave)
     }
 
@@ -434,14 +434,17 @@ impl Diagnosis<'_> {
         for Indexed { at, group, remedies } in causes {
             let number = format!("{:>2}  ", at + 1);
             let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
-            let most = if next == Next::First { 1 } else { usize::MAX };
-            let shown = remedies.iter().filter(|(remedy, _)| {
+            let changes_first = remedies.first().is_some_and(|(remedy, _)| remedy.changes());
+            let most =
+                if next == Next::First || next == Next::Commands && changes_first { 1 } else { usize::MAX };
+            let shown = remedies.iter().enumerate().filter(|(place, (remedy, _))| {
                 // Commands that would be refused or change nothing now have an effect without a grade.
                 let acts = remedy.grade.is_some() || remedy.effect.is_none();
-                // Commands of ours show their effects before they act.
-                next == Next::Explained || acts && (remedy.own().is_some() || remedy.grade <= Some(Grade::B1))
+                // Except for the recommended command, only commands that show their effects before they act.
+                let is_safe = *place == 0 || remedy.own().is_some() || remedy.grade <= Some(Grade::B1);
+                next == Next::Explained || acts && is_safe
             });
-            let shown: Vec<_> = shown.take(most).collect();
+            let shown: Vec<_> = shown.map(|(_, remedy)| remedy).take(most).collect();
             for ((remedy, repeat), mark) in shown.iter().zip(&mut marks) {
                 match next {
                     Next::Explained => text.append(remedy_text(mark, remedy, repeat.clone())),
@@ -463,7 +466,7 @@ impl Diagnosis<'_> {
             text.blank().line(text::dim("one cause in full: ") + text::command(command));
         }
         let notes =
-            self.impact.causes.iter().enumerate().filter(|(_, cause)| cause.severity == Severity::Info);
+            self.impact.causes.iter().enumerate().filter(|(_, cause)| cause.severity() == Severity::Info);
         let notes = notes.map(|(at, cause)| (findings[cause.cause.findings[0]].rule, at + 1));
         for (rule, numbers) in grouped(notes.map(|(rule, number)| ((rule.code, rule.name), number))) {
             let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();

@@ -23,6 +23,9 @@ pub struct FindingGroup<'a> {
     pub(super) effects: Vec<&'a Finding>,
     /// The command that shows the group in full, with its effects; `None` if the group has no number.
     pub(super) command: Option<String>,
+    pub severity: Severity,
+    /// The nodes that the cause blocks, by custom resource.
+    pub(super) blocked: Option<&'a BTreeMap<&'a str, BTreeSet<&'a str>>>,
 }
 
 /// The level of detail for a group.
@@ -49,7 +52,13 @@ impl Detail {
 impl<'a> FindingGroup<'a> {
     pub fn of(cause: &Cause, findings: &'a [Finding]) -> FindingGroup<'a> {
         let picked = |places: &[usize]| places.iter().map(|at| &findings[*at]).collect();
-        FindingGroup { findings: picked(&cause.findings), effects: picked(&cause.effects), command: None }
+        FindingGroup {
+            findings: picked(&cause.findings),
+            effects: picked(&cause.effects),
+            command: None,
+            severity: cause.severity,
+            blocked: None,
+        }
     }
 
     /// The effects, as groups.
@@ -59,7 +68,13 @@ impl<'a> FindingGroup<'a> {
             let key = (f.rule.code, &subject.kind, &subject.skyhook, &subject.package);
             (key, *f)
         });
-        let group = |(_, findings)| FindingGroup { findings, effects: Vec::new(), command: None };
+        let group = |(_, findings): (_, Vec<&'a Finding>)| FindingGroup {
+            severity: findings.iter().map(|f| f.severity).max().unwrap_or(Severity::Info),
+            findings,
+            effects: Vec::new(),
+            command: None,
+            blocked: None,
+        };
         grouped(alike).into_iter().map(group).collect()
     }
 
@@ -70,11 +85,6 @@ impl<'a> FindingGroup<'a> {
     /// The finding that represents the group.
     pub fn first(&self) -> &'a Finding {
         self.findings[0]
-    }
-
-    /// The highest severity of the findings and their effects.
-    pub fn severity(&self) -> Severity {
-        self.findings.iter().chain(&self.effects).map(|f| f.severity).max().unwrap_or(Severity::Info)
     }
 
     pub fn text(&self, grades: &Grades<'_>, wide: bool, detail: Detail) -> Text {
@@ -309,7 +319,11 @@ impl<'a> FindingGroup<'a> {
             Some(if last.subject.skyhook.is_some() { "custom resource" } else { "object" })
         } else {
             let shared = all.is_some() || remedy.runs("package logs");
-            (!shared && is_for_one_of_many(&of_first, &remedy)).then_some("node")
+            // A command of ours without the node's name is about another custom resource on each node.
+            let own =
+                remedy.own().is_some_and(|words| !self.nodes().any(|node| words.iter().any(|w| w == node)));
+            let each = if own { "custom resource" } else { "node" };
+            (!shared && is_for_one_of_many(&of_first, &remedy)).then_some(each)
         };
         let repeat = each.map(|each| format!("repeat for each {each}"));
         remedy.argv = all.unwrap_or(remedy.argv);
@@ -449,28 +463,18 @@ impl FindingGroup<'_> {
 }
 
 impl FindingGroup<'_> {
-    /// The custom resources that the cause blocks, with node counts. Counts the nodes with an effect, and the
-    /// nodes that the cause or an effect keeps from starting, but not the nodes of the cause itself.
+    /// The custom resources that the cause blocks, with node counts, without the nodes of the cause itself.
     pub(super) fn blocked_resources(&self) -> Option<String> {
         let own: BTreeSet<_> = self.findings.iter().filter_map(|f| place(f)).collect();
-        let subjects = self.effects.iter().filter_map(|effect| place(effect));
-        let not_chosen = self.findings.iter().chain(&self.effects).flat_map(|f| {
-            let skyhook = f.subject.skyhook.as_deref();
-            let nodes = f.blocked_nodes.iter().map(|node| Some(node.as_str()));
-            nodes.filter_map(move |node| Some((skyhook?, node)))
-        });
-        let places = subjects.chain(not_chosen).filter(|held| !own.contains(held));
-        let mut held: Vec<(&str, BTreeSet<&str>)> = grouped(places)
-            .into_iter()
-            .map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()))
+        let blocked = self.blocked.into_iter().flatten().filter(|(name, _)| !name.is_empty());
+        let mut held: Vec<(&str, usize)> = blocked
+            .map(|(name, nodes)| (*name, nodes.iter().filter(|node| !own.contains(&(*name, **node))).count()))
+            .filter(|(_, nodes)| *nodes > 0)
             .collect();
-        held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+        held.sort_by_key(|(_, nodes)| std::cmp::Reverse(*nodes));
         let mut words = Vec::new();
-        for (nodes, names) in grouped(held.iter().map(|(name, nodes)| (nodes.len(), *name))) {
-            let on = |name: &str| match nodes {
-                0 => name.to_owned(),
-                nodes => format!("{name} on {}", plural(nodes, "node")),
-            };
+        for (nodes, names) in grouped(held.into_iter().map(|(name, nodes)| (nodes, name))) {
+            let on = |name: &str| format!("{name} on {}", plural(nodes, "node"));
             match names.as_slice() {
                 [_, _, _, _, ..] => words.push(on(&NodeSet::of(names).limited(FOLDED))),
                 few => words.extend(few.iter().map(|name| on(name))),
@@ -481,9 +485,9 @@ impl FindingGroup<'_> {
 }
 
 /// The custom resource and the node of a finding.
-fn place(finding: &Finding) -> Option<(&str, Option<&str>)> {
+fn place(finding: &Finding) -> Option<(&str, &str)> {
     let subject = &finding.subject;
-    Some((subject.skyhook.as_deref()?, subject.node.as_deref()))
+    Some((subject.skyhook.as_deref()?, subject.node.as_deref()?))
 }
 
 /// The sentence for the first contrast, and for others with the same numbers of nodes.

@@ -21,7 +21,7 @@ use crate::commands::shared::{cause_table, mutes};
 use crate::ctx::Tail;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::rules::support::blockers::{CauseImpact, Impact};
+use crate::rules::support::blockers::Impact;
 use crate::rules::support::reason as attempts;
 use crate::rules::{self, Finding, Report, Verdict};
 use crate::view::text::{self, Layout, Line, Text};
@@ -112,12 +112,14 @@ impl<'a> Diagnosis<'a> {
     /// The causes, each with its effects.
     pub fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
-        let causes = self.impact.causes.iter();
-        let group = |(at, cause): (usize, &CauseImpact<'_>)| FindingGroup {
-            command: self.command_for(at + 1),
-            ..FindingGroup::of(&cause.cause, findings)
-        };
-        causes.enumerate().map(group).collect()
+        let causes = self.impact.causes.iter().enumerate();
+        causes
+            .map(|(at, cause)| FindingGroup {
+                command: self.command_for(at + 1),
+                blocked: Some(&cause.blocked),
+                ..FindingGroup::of(&cause.cause, findings)
+            })
+            .collect()
     }
 
     /// The groups to show: causes; with `--all` also their effects.
@@ -172,7 +174,7 @@ impl<'a> Diagnosis<'a> {
                 }
             }
         }
-        let left_out = self.impact.causes[shown.len()..].iter().map(|cause| cause.severity);
+        let left_out = self.impact.causes[shown.len()..].iter().map(|cause| cause.severity());
         let more = match cause_table::left_out(left_out) {
             none if none.is_empty() => "--all shows every finding with its evidence and remedies".to_owned(),
             left_out => format!("{left_out} not shown; --all shows everything"),

@@ -110,7 +110,7 @@ impl Diagnosis<'_> {
     fn cause_case(&self, group: &FindingGroup<'_>) -> Case {
         let rule = group.first().rule;
         let subject = group.subject(self.cluster, true);
-        let failed = group.severity() > Severity::Info;
+        let failed = group.severity > Severity::Info;
         Case {
             name: format!("{} {}: {subject}", rule.code, rule.name),
             result: if failed { TestResult::Failed } else { TestResult::Passed },

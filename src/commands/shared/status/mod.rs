@@ -160,7 +160,7 @@ impl<'a> StatusReport<'a> {
 
     /// Whether the severity of the cause with this index is above info.
     pub fn is_grave(&self, at: usize) -> bool {
-        self.impact().causes[at].severity > Severity::Info
+        self.impact().causes[at].severity() > Severity::Info
     }
 }
 
@@ -228,7 +228,7 @@ impl Findings {
     fn of<'i>(causes: impl Iterator<Item = &'i CauseImpact<'i>>) -> Findings {
         let mut counts = Findings::default();
         for cause in causes {
-            *match cause.severity {
+            *match cause.severity() {
                 Severity::Error => &mut counts.errors,
                 Severity::Warning => &mut counts.warnings,
                 Severity::Info => &mut counts.infos,

@@ -1,7 +1,7 @@
 //! What keeps the work of a plan from starting, as warnings.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Baseline, Edited, SHOWN, StartedWork};
 use crate::api::{Skyhook, Stage, State, Status};
@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Node};
 use crate::model::{Model, WaitReason};
 use crate::plan::planners::batches::may_free_others;
 use crate::plan::planners::merge::{permanently_failed, stays_failed};
-use crate::plan::{Change, Consequences, Grade, Plan};
+use crate::plan::{Change, Consequences, Grade, Plan, Step};
 use crate::view::NodeSet;
 
 /// Warns why work does not start at once, and what starts it.
@@ -95,6 +95,24 @@ pub(super) fn add_hindrances(
     }
 }
 
+/// Warns that the API server rejects changes to custom resources while a webhook, which the operator serves, is unreachable.
+pub(super) fn add_webhooks(plan: &Plan, cluster: &Cluster, consequences: &mut Consequences) {
+    let is_admitted = |step: &Step| {
+        let unchecked = matches!(step.change, Change::Status(_) | Change::Delete { .. });
+        step.target.kind == cluster.flavor().into() && !unchecked
+    };
+    if !plan.steps().any(is_admitted) {
+        return;
+    }
+    if let Some(dead) = cluster.webhooks().unreachable("UPDATE", None).first() {
+        let name = &dead.webhook.name;
+        consequences.warn(format!("webhook {name} rejects every change to a custom resource: {}", dead.why));
+    } else if cluster.admission.webhooks.ok().is_none() && cluster.operator().is_unavailable() {
+        let why = "the operator, which serves the webhooks, is not available";
+        consequences.warn(format!("{why}: the API server may reject the change"));
+    }
+}
+
 /// Warns of failures that a plan only repeats, and of unfinished uninstalls whose record it removes.
 fn add_unfinished(
     baseline: &Baseline<'_>,
@@ -158,22 +176,27 @@ fn failing_first<'a>(
     nodes: &[&'a Node],
     is_cured: impl Fn((&str, &str)) -> bool,
 ) -> Vec<(&'a Skyhook, Vec<&'a str>)> {
-    let mut nodes_by_earlier: BTreeMap<&str, (&Skyhook, Vec<&str>)> = BTreeMap::new();
+    let mut nodes_by_earlier: BTreeMap<&str, (&Skyhook, BTreeSet<&str>)> = BTreeMap::new();
     for node in nodes {
         let reason = model.progress(name, &node.name).map(|progress| progress.reason);
-        let Some(WaitReason::Earlier { skyhook: earlier, everywhere: false, .. }) = reason else {
+        let Some(WaitReason::Earlier { skyhook: earlier, everywhere, .. }) = reason else {
             continue;
         };
-        let place = (earlier.name(), node.name.as_str());
-        let record = baseline.cluster.on_node(node, place.0);
-        let erroring = record.is_some_and(|on| on.operator_status() == Status::Erroring);
-        let mut runs = baseline.package_runs().of_skyhook_on(place.0, place.1);
-        if !is_cured(place) && (erroring || runs.any(|run| run.trouble().is_some())) {
-            let (_, failing) = nodes_by_earlier.entry(place.0).or_insert((earlier, Vec::new()));
-            failing.push(place.1);
+        if everywhere && nodes_by_earlier.contains_key(earlier.name()) {
+            continue;
+        }
+        let awaited = if everywhere { model.unfinished(earlier).collect() } else { vec![*node] };
+        for place in awaited.into_iter().map(|node| (earlier.name(), node)) {
+            let record = baseline.cluster.on_node(place.1, place.0);
+            let erroring = record.is_some_and(|on| on.operator_status() == Status::Erroring);
+            let place = (place.0, place.1.name.as_str());
+            let mut runs = baseline.package_runs().of_skyhook_on(place.0, place.1);
+            if !is_cured(place) && (erroring || runs.any(|run| run.trouble().is_some())) {
+                nodes_by_earlier.entry(place.0).or_insert((earlier, BTreeSet::new())).1.insert(place.1);
+            }
         }
     }
-    nodes_by_earlier.into_values().collect()
+    nodes_by_earlier.into_values().map(|(earlier, nodes)| (earlier, nodes.into_iter().collect())).collect()
 }
 
 /// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.

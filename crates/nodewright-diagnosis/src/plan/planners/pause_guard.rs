@@ -51,7 +51,7 @@ pub fn end_failing(
     package: Option<&str>,
     plan: &mut Plan,
 ) {
-    let stands_still = !skyhook.is_active() && skyhook.hold().is_none();
+    let stands_still = !skyhook.will_act();
     if cluster.operator().is_scaled_to_zero() || !(skyhook.deleting() || stands_still) {
         return;
     }
@@ -154,10 +154,7 @@ fn halted(cluster: &Cluster) -> String {
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // A migration hold stops the operator as well.
     let held = cluster.migration().holding().next().is_some();
-    !cluster.operator().is_scaled_to_zero()
-        && !held
-        && !skyhook.disabled()
-        && (!skyhook.paused() || skyhook.hold().is_some())
+    !cluster.operator().is_scaled_to_zero() && !held && skyhook.will_act()
 }
 
 /// Refuses to remove the state of a deleted custom resource while its stages run: the operator records their outcome, and

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{batches, merge, node, pause_guard, refuse_held, refuse_unmigrated, refuse_unreadable};
 use crate::api::{Entry, NodeState, Skyhook, State, keys};
+use crate::cluster::placement::is_uninstalled;
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::Result;
-use crate::plan::forecast::is_uninstalled;
 use crate::plan::{
     Change, Consequences, Edit, Metadata, OnConflict, Plan, PlanStage, Refusal, RemovedEntry, Step, Target,
 };
@@ -33,10 +33,10 @@ pub struct ResetRequest<'a> {
 ///
 /// # Errors
 ///
-/// A [`Refusal`]: `Unmigrated`; `WouldBeSkipped`, for a package that would never run again; unless forced,
+/// A [`Refusal`]: `Unmigrated`; of one package, `UnreadableState`, and `WouldBeSkipped` if it would never run again; unless forced,
 /// `StagesOfDeleted` and `HeldByOlderApi`; and of the pause ([`pause_guard::around_if_needed`]), unless it is switched
 /// off, `PausedByCommand` and `PauseHidesFailures`. With `--unreadable`, [`restore`] also returns `NoCopyOfState`. What
-/// every change may be refused for comes later: `TooManyNodes` and `ChangedSincePreview` in `ctx/execute.rs`,
+/// every change may be refused for comes later: `OtherApi`, `TooManyNodes` and `ChangedSincePreview` in `ctx/execute.rs`,
 /// `NotConfirmed`, `NobodyToAsk` and `NotEnough` in `ctx/process.rs`.
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     refuse_unmigrated(cluster, request.name)?;
@@ -86,7 +86,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
         return Ok(());
     };
     // A package being uninstalled or deleted should not run again.
-    if skyhook.deleting() || spec.uninstall().apply || version.is_some_and(|v| v != spec.version) {
+    if skyhook.deleting() || skyhook.uninstalls(spec) || version.is_some_and(|v| v != spec.version) {
         return Ok(());
     }
     let key = spec.entry_key(name);

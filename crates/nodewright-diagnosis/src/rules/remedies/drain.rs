@@ -5,12 +5,14 @@ use crate::cluster::drain::{Drain, Obstacles};
 use crate::cluster::{Cluster, DisruptionBudget, Pod};
 use crate::rules::{Finding, Grade};
 
-/// Adds remedies; to ignore the node is the last. `others`: whether other nodes would continue if the drained node were ignored.
+/// Adds remedies; to ignore the node is the last. `several`: whether the drains of several nodes are refused. `others`: whether
+/// other nodes would continue if the drained node were ignored.
 pub fn remedies(
     finding: &mut Finding,
     cluster: &Cluster,
     drain: &Drain<'_>,
     obstacles: &Obstacles<'_>,
+    several: bool,
     others: bool,
 ) {
     finding.pods_on_node("See what runs on the node", &drain.node.name);
@@ -40,7 +42,7 @@ pub fn remedies(
             }
         }
     }
-    not_evicted(finding, drain.skyhook, obstacles);
+    not_evicted(finding, drain.skyhook, obstacles, several);
     if let Some(pod) = overdue {
         does_not_end(finding, pod);
     }
@@ -93,8 +95,9 @@ fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
         .caveat("pods that are not ready are then evicted regardless of this PodDisruptionBudget");
 }
 
-/// Adds remedies for pods that the operator does not try to evict: delete the pod, or allow its eviction.
-fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, obstacles: &Obstacles<'_>) {
+/// Adds remedies for pods that the operator does not try to evict: delete the pod, or allow its eviction, which comes first if
+/// there are such pods on several nodes.
+fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, obstacles: &Obstacles<'_>, several: bool) {
     for (reason, field, lost, caveat) in [
         (
             "UnmanagedPod",
@@ -116,20 +119,19 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, obstacles: &Obstacles<'
             continue;
         };
         let patch = format!(r#"{{"spec":{{"drainConfig":{{"{field}":true}}}}}}"#);
-        finding
-            .kubectl(
-                Grade::B3,
-                "Delete the pod; the drain then continues automatically",
-                ["delete", "pod", "-n", namespace, name],
-            )
-            .caveat(lost)
-            .patch(
-                Grade::B3,
-                format!("Or set drainConfig.{field} to let the operator evict such pods"),
-                skyhook,
-                &["--type=merge", "-p", &patch],
-            )
-            .caveat(caveat);
+        for allow in [several, !several] {
+            if allow {
+                let set = if several { "Set" } else { "Or set" };
+                let title = format!("{set} drainConfig.{field} to let the operator evict such pods");
+                let patch = ["--type=merge", "-p", &patch];
+                finding.patch(Grade::B3, title, skyhook, &patch).caveat(caveat);
+            } else {
+                let delete = if several { "Or delete" } else { "Delete" };
+                let title = format!("{delete} the pod; the drain then continues automatically");
+                let words = ["delete", "pod", "-n", namespace, name];
+                finding.kubectl(Grade::B3, title, words).caveat(lost);
+            }
+        }
     }
 }
 

@@ -348,8 +348,6 @@ pub struct Impact<'a> {
 #[derive(Debug)]
 pub struct CauseImpact<'a> {
     pub cause: Cause,
-    /// The highest severity of its findings and effects.
-    pub severity: Severity,
     /// A message that is true of all of its findings.
     pub message: String,
     /// Blocked nodes by custom resource. The name is empty for a finding about a node without a custom
@@ -363,7 +361,9 @@ type Place<'a> = (&'a str, &'a str);
 impl<'a> Impact<'a> {
     pub fn new(cluster: &'a Cluster, model: &Model<'a>, findings: &[Finding]) -> Impact<'a> {
         let ranked = Causes::of(findings).ranked(findings);
-        let places = Places::of(cluster, model);
+        let failing = ranked.iter().flat_map(|cause| &cause.findings).map(|at| &findings[*at].subject);
+        let failing = failing.filter_map(|s| Some((s.skyhook.as_deref()?, s.node.as_deref()?))).collect();
+        let places = Places::of(cluster, model, &failing);
         let closures: Vec<HashSet<Place<'a>>> = ranked
             .iter()
             .map(|cause| {
@@ -374,16 +374,19 @@ impl<'a> Impact<'a> {
         // rule explains.
         let explained: HashSet<Place<'a>> = closures.iter().flatten().copied().collect();
         let causes = ranked.into_iter().zip(closures).map(|(cause, mut closure)| {
-            let seeds = cause.effects.iter().flat_map(|at| places.seeds(cluster, &findings[*at]));
-            let rest = seeds.filter(|place| places.is_held(place) && !explained.contains(place));
-            closure.extend(places.closure(rest));
+            let seeds = cause.effects.iter().map(|at| &findings[*at]).flat_map(|effect| {
+                let seeds = places.seeds(cluster, effect).into_iter().filter(|place| places.is_held(place));
+                // A batch waits for each of its nodes, of which the model names one.
+                let listed = !effect.blocked_nodes.is_empty();
+                seeds.filter(|place| listed || !explained.contains(place)).collect::<Vec<_>>()
+            });
+            closure.extend(places.closure(seeds));
             let mut blocked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
             for (skyhook, node) in closure {
                 blocked.entry(skyhook).or_default().insert(node);
             }
-            let severity = cause.findings.iter().chain(&cause.effects).map(|at| findings[*at].severity).max();
             let message = common_message(cause.findings.iter().map(|at| &findings[*at])).into_owned();
-            CauseImpact { severity: severity.unwrap_or(Severity::Info), message, blocked, cause }
+            CauseImpact { message, blocked, cause }
         });
         let causes: Vec<CauseImpact<'_>> = causes.collect();
         let concerned: HashSet<&str> = causes.iter().flat_map(CauseImpact::nodes).collect();
@@ -417,7 +420,7 @@ impl<'a> Impact<'a> {
         let elsewhere = |cause: &CauseImpact<'_>| cause.cause.findings.iter().all(is_elsewhere);
         // Evidence and commands are those of the first node.
         self.causes.iter_mut().for_each(|cause| cause.cause.findings.sort_by_key(is_elsewhere));
-        self.causes.sort_by_key(|cause| (Reverse(cause.severity), elsewhere(cause)));
+        self.causes.sort_by_key(|cause| (Reverse(cause.severity()), elsewhere(cause)));
         self.selected = selected;
         self.index(findings);
     }
@@ -429,14 +432,14 @@ impl<'a> Impact<'a> {
 
     /// Number of causes with this severity.
     pub fn count(&self, severity: Severity) -> usize {
-        let of = |cause: &&CauseImpact<'_>| cause.severity == severity;
+        let of = |cause: &&CauseImpact<'_>| cause.severity() == severity;
         self.causes.iter().filter(of).count()
     }
 
     /// Number of nodes that causes of this severity block.
     pub fn blocked_nodes(&self, severity: Severity) -> usize {
         let nodes: HashSet<&str> =
-            self.causes.iter().filter(|c| c.severity == severity).flat_map(CauseImpact::nodes).collect();
+            self.causes.iter().filter(|c| c.severity() == severity).flat_map(CauseImpact::nodes).collect();
         nodes.len()
     }
 }
@@ -448,9 +451,13 @@ impl<'a> CauseImpact<'a> {
         own.chain(self.blocked.keys().copied()).collect()
     }
 
+    pub fn severity(&self) -> Severity {
+        self.cause.severity
+    }
+
     /// Whether the cause blocks until someone intervenes.
     pub fn lasts(&self, findings: &[Finding]) -> bool {
-        self.severity == Severity::Error || findings[self.cause.findings[0]].blocks_for_good()
+        self.severity() == Severity::Error || findings[self.cause.findings[0]].blocks_for_good()
     }
 
     /// The blocked nodes of all custom resources.
@@ -481,7 +488,8 @@ enum Standing {
 }
 
 impl<'a> Places<'a> {
-    fn of(cluster: &'a Cluster, model: &Model<'a>) -> Places<'a> {
+    /// `failing`: places with a problem of their own, which wait for no other node of the batch.
+    fn of(cluster: &'a Cluster, model: &Model<'a>, failing: &HashSet<(&str, &str)>) -> Places<'a> {
         let mut places = Places::default();
         for skyhook in &cluster.skyhooks {
             let name = skyhook.name();
@@ -500,6 +508,7 @@ impl<'a> Places<'a> {
                     WaitReason::Earlier { skyhook, node, .. } => Some((skyhook.name(), node)),
                     WaitReason::MalformedState { skyhook, node } => Some((skyhook.name(), node)),
                     WaitReason::Batch { node, .. } => node.map(|node| (name, node)),
+                    WaitReason::BatchSibling(_) if failing.contains(&place) => None,
                     WaitReason::BatchSibling(node) | WaitReason::Deletion(node) => Some((name, node)),
                     _ => None,
                 };

@@ -36,6 +36,8 @@ pub struct Cause {
     pub findings: Vec<usize>,
     /// Indexes of the effects, in the order of the list.
     pub effects: Vec<usize>,
+    /// The highest severity of its findings, and of the effects that no graver cause has.
+    pub severity: Severity,
 }
 
 impl Causes {
@@ -70,6 +72,14 @@ impl Causes {
         }
         let cycles = by_kind(findings, (0..findings.len()).filter(|at| !reached[*at]));
         causes.extend(cycles);
+        let mut gravest = vec![Severity::Info; findings.len()];
+        for cause in &causes {
+            cause.effects.iter().for_each(|at| gravest[*at] = gravest[*at].max(cause.severity));
+        }
+        for cause in &mut causes {
+            let own = cause.effects.iter().filter(|at| gravest[**at] == cause.severity);
+            cause.severity = own.map(|at| findings[*at].severity).fold(cause.severity, Severity::max);
+        }
         let mut heaviest: HashMap<&str, usize> = HashMap::new();
         for cause in &causes {
             let skyhook = findings[cause.findings[0]].subject.skyhook.as_deref();
@@ -77,12 +87,11 @@ impl Causes {
             *most = cause.len().max(*most);
         }
         let weight = |cause: &Cause| {
-            let gravest = cause.findings.iter().chain(&cause.effects).map(|at| findings[*at].severity).max();
             let first = &findings[cause.findings[0]];
             let whole =
                 first.subject.skyhook.as_deref().filter(|_| first.stops_whole() && !first.blocks_reconcile());
             let hangs = whole.map_or(cause.len(), |name| heaviest[name]);
-            (gravest, first.blocks_reconcile(), hangs, whole.is_some())
+            (cause.severity, first.blocks_reconcile(), hangs, whole.is_some())
         };
         // A stable sort: equal causes keep the order of the list.
         causes.sort_by_key(|cause| Reverse(weight(cause)));
@@ -109,6 +118,11 @@ pub fn common_message<'f>(findings: impl Iterator<Item = &'f Finding> + Clone) -
 const NAMED: usize = 3;
 
 impl Cause {
+    /// Findings without effects.
+    pub fn alone(findings: Vec<usize>) -> Cause {
+        Cause { findings, effects: Vec::new(), severity: Severity::Info }
+    }
+
     /// Number of findings in the group, including effects.
     fn len(&self) -> usize {
         self.findings.len() + self.effects.len()
@@ -136,7 +150,7 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
     let mut problems: HashMap<_, Vec<usize>> = HashMap::new();
     for at in places {
         let cause = *kinds.entry(kind(at, &findings[at])).or_insert_with(|| {
-            causes.push(Cause { findings: Vec::new(), effects: Vec::new() });
+            causes.push(Cause::alone(Vec::new()));
             problems.entry(problem(&findings[at])).or_default().push(causes.len() - 1);
             causes.len() - 1
         });
@@ -151,8 +165,8 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
     causes.retain(|cause| !cause.findings.is_empty());
     // The most severe finding is first: it represents the group.
     for cause in &mut causes {
-        let severity = |at: &usize| Reverse(findings[*at].severity);
-        cause.findings.sort_by_key(severity);
+        cause.findings.sort_by_key(|at| Reverse(findings[*at].severity));
+        cause.severity = findings[cause.findings[0]].severity;
     }
     causes
 }

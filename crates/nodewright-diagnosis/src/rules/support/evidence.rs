@@ -11,7 +11,10 @@ use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::{ContainerTrouble, Ending};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod, attempts};
 use crate::rules::{Finding, Findings, Severity, Subject};
-use crate::view::{self, distinct, plural};
+use crate::view::{self, NodeSet, count, distinct, plural};
+
+/// Maximum number of node-name ranges in the evidence.
+const RANGES: usize = 4;
 
 impl Finding {
     /// Adds an entry of the node state: stage, state and restarts.
@@ -63,6 +66,15 @@ impl Finding {
             self.evidence(skyhook, key, reason);
         }
         self
+    }
+
+    /// Adds the waiting nodes, if any, that will be held up by such pods as well.
+    pub fn other_waiting_nodes(&mut self, skyhook: &Skyhook, pods: &str, nodes: &NodeSet) -> &mut Self {
+        if nodes.is_empty() {
+            return self;
+        }
+        let value = format!("{} ({})", nodes.limited(RANGES), count(nodes.len()));
+        self.evidence(skyhook, format!("other waiting nodes with {pods}"), value)
     }
 
     /// Adds a taint with its owner and its age.

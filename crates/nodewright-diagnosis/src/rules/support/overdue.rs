@@ -10,9 +10,7 @@ use crate::api::{Entry, Executor, Object, Skyhook, Status};
 use crate::cluster::history::{Changes, PROMPT};
 use crate::cluster::pod::Terminated;
 use crate::cluster::restrictions::{Request, Restriction};
-use crate::cluster::{
-    Certainty, Clock, Cluster, Job, Node, NodeRecord, PackageRun, PackageRuns, Pod, Source,
-};
+use crate::cluster::{Certainty, Clock, Cluster, Job, NodeRecord, PackageRun, PackageRuns, Pod, Source};
 use crate::model::{Action, DueAction, Model};
 
 /// Seconds within which a healthy operator takes an action that a restriction forbids.
@@ -103,7 +101,10 @@ impl<'a> DueActions<'a> {
                 seen && !skyhook.package(package).is_some_and(interrupts)
             }
             Action::StartStage { .. } | Action::Interrupt { .. } => seen,
-            Action::Drain => pods.is_some_and(|pods| !self.is_refused(skyhook, node, pods)),
+            Action::Drain => pods.is_some_and(|pods| {
+                let under_way = pods.iter().any(|pod| pod.metadata.deleting());
+                !under_way && !cluster.evictions().refuses(skyhook, node, pods)
+            }),
             Action::Cordon | Action::RemoveEntry { .. } | Action::SkipInterrupt { .. } => true,
             _ => false,
         };
@@ -112,14 +113,6 @@ impl<'a> DueActions<'a> {
         let waits = status == Status::Waiting && noted.is_some_and(|c| c.last_transition_time.is_some());
         let dated = node.has_managers && !skyhook.metadata.managed_fields.is_empty();
         known && (dated || waits)
-    }
-
-    /// Whether evictions are under way or refused.
-    fn is_refused(&self, skyhook: &Skyhook, node: &Node, pods: &[&Pod]) -> bool {
-        let cluster = self.cluster;
-        let on = cluster.on_node(node, skyhook.name());
-        on.is_some_and(|on| !cluster.evictions().refusals_in_force(skyhook, node, on).is_empty())
-            || pods.iter().any(|pod| pod.metadata.deleting() || cluster.evictions().block(pod).is_some())
     }
 }
 

@@ -3,10 +3,13 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::At;
+use crate::api::Skyhook;
+use crate::cluster::clock::PATIENCE;
 use crate::cluster::drain::{Drain, Obstacles, is_evicted};
-use crate::cluster::{Cluster, DisruptionBudget, NodeRecord, Pod};
+use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
+use crate::model::Model;
 use crate::model::action::{Action, NodeProgress, ProgressState};
-use crate::model::profile::refused_eviction_may_end_reconcile;
+use crate::model::profile::{refused_eviction_ends_reconcile, refused_eviction_may_end_reconcile};
 use crate::model::reason::WaitReason;
 
 /// Models operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.
@@ -19,13 +22,9 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !cordoned && !at.model.operator.before(0, 18) {
         return Some(NodeProgress::acts(Action::Cordon));
     }
-    let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
-    if !protected.is_empty() {
-        let pod = workloads(at).find(|pod| protected.matches(&pod.metadata.labels));
-        if let Some(pod) = pod {
-            let reason = WaitReason::ProtectedPod(pod);
-            return Some(NodeProgress::without_action(ProgressState::Waiting, reason));
-        }
+    if let Some(pod) = at.model.protected_pods(at.resource.skyhook, at.node).next() {
+        let reason = WaitReason::ProtectedPod(pod);
+        return Some(NodeProgress::without_action(ProgressState::Waiting, reason));
     }
     let remaining = remaining(at);
     let evicts = remaining.iter().any(|pod| !pod.metadata.deleting());
@@ -43,23 +42,27 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
 
 /// Number of pods that a drain of the node evicts; `None` while a pod on the node forbids the interrupt.
 pub fn pods(at: &At<'_, '_>) -> Option<usize> {
-    let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
-    let forbids = |pod: &Pod| protected.matches(&pod.metadata.labels);
-    if !protected.is_empty() && workloads(at).any(forbids) {
-        return None;
-    }
-    Some(remaining(at).len())
+    let forbids = at.model.protected_pods(at.resource.skyhook, at.node).next().is_some();
+    (!forbids).then(|| remaining(at).len())
 }
 
 /// Pods that a drain of the node evicts, or waits for.
 pub fn remaining<'a>(at: &At<'_, 'a>) -> Vec<&'a Pod> {
-    workloads(at).filter(|pod| is_evicted(pod)).collect()
+    at.model.workloads_on(&at.node.name).iter().copied().filter(|pod| is_evicted(pod)).collect()
 }
 
-/// Running and pending pods on the node that are not package stages.
-fn workloads<'m, 'a>(at: &At<'m, 'a>) -> impl Iterator<Item = &'a Pod> + use<'m, 'a> {
-    let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
-    at.model.workloads_on(&at.node.name).iter().copied().filter(runs)
+impl<'a> Model<'a> {
+    /// The pods that keep a custom resource from interrupting a node (`podNonInterruptLabels`), also those that are being
+    /// deleted (operator `HasNonInterruptWork`).
+    pub fn protected_pods<'m>(
+        &'m self,
+        skyhook: &'a Skyhook,
+        node: &Node,
+    ) -> impl Iterator<Item = &'a Pod> + use<'m, 'a> {
+        let protected = &skyhook.spec.pod_non_interrupt_labels;
+        let pods = self.workloads_on(&node.name).iter().copied();
+        pods.filter(move |pod| !protected.is_empty() && protected.matches(&pod.metadata.labels))
+    }
 }
 
 /// How certain it is that the drain of a node is refused.
@@ -85,14 +88,21 @@ pub fn drain_state(cluster: &Cluster, drain: &Drain<'_>, obstacles: &Obstacles<'
     let start = on.and_then(NodeRecord::draining_since);
     let for_good = budgets().any(|(budget, _)| budget.refuses_for_good());
     // A pod is not ready, and its budget already refused before this drain began: the refusal is not due to
-    // the drain's own evictions.
+    // the drain's own evictions. A drain that has not begun is compared with a start ten minutes ago; when one began, only
+    // operators since v0.20.0 record.
+    let unrecorded = on.is_some_and(NodeRecord::may_drain) && refused_eviction_ends_reconcile(cluster);
+    let ten_minutes_ago = cluster.taken_at - SignedDuration::from_secs(PATIENCE);
+    let from = start.or((!unrecorded).then_some(ten_minutes_ago));
     let unhealthy = budgets().any(|(budget, pods)| {
-        let before = start.is_some_and(|at| budget.refused_before(at));
-        before && cluster.is_stale(start) && pods.iter().any(|pod| !pod.ready())
+        let before = from.is_some_and(|at| budget.refused_before(at));
+        before && cluster.is_stale(from) && pods.iter().any(|pod| !pod.ready())
     });
     let overdue = |pod: &&Pod| cluster.is_stale(pod.metadata.deletion_timestamp);
     let hopeless = start.is_some_and(|at| cluster.taken_at.duration_since(at) >= HOPELESS);
-    if drain.begun && (obstacles.overdue.iter().any(overdue) || unhealthy) {
+    if unhealthy {
+        return Some(if start.is_some() { DrainRefusal::Blocked } else { DrainRefusal::Ahead });
+    }
+    if drain.begun && obstacles.overdue.iter().any(overdue) {
         return Some(DrainRefusal::Blocked);
     }
     if !obstacles.overlaps.is_empty() {

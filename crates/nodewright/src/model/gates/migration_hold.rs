@@ -10,8 +10,8 @@ pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
     model.cluster.migration().holding().next().map(WaitReason::MigrationHold)
 }
 
-/// Conditions that halt the operator as a whole: no available replica, the migration hold, or a malformed
-/// node state.
+/// Conditions that halt the operator as a whole: no available replica, the migration hold, an invalid spec, or a
+/// malformed node state.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let halt = at.model.halt.clone()?;
     Some(NodeProgress::without_action(ProgressState::Blocked, halt))

@@ -21,7 +21,8 @@ use super::place::Place;
 use super::profile::Profile;
 use super::reason::WaitReason;
 use super::resource::Resource;
-use crate::cluster::{Node, PackageRun};
+use super::spec_errors::rejections;
+use crate::cluster::{Cluster, Node, PackageRun};
 
 /// A custom resource on a node.
 pub(super) struct At<'m, 'a> {
@@ -73,5 +74,13 @@ pub(super) fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
     if cluster.operator().is_down() {
         return Some(WaitReason::OperatorDown);
     }
-    migration_hold::halt(model).or_else(|| malformed_state::halt(model))
+    migration_hold::halt(model).or_else(|| invalid_spec(cluster)).or_else(|| malformed_state::halt(model))
+}
+
+/// Models operator `HandleMigrations`, which validates every stored custom resource.
+fn invalid_spec<'a>(cluster: &'a Cluster) -> Option<WaitReason<'a>> {
+    cluster.skyhooks.iter().find_map(|skyhook| {
+        let error = rejections(skyhook).next()?;
+        Some(WaitReason::InvalidSpec { skyhook, error: format!("{} {}", error.field(), error.why) })
+    })
 }
