@@ -391,7 +391,7 @@ fn the_taint_of_a_node_that_is_down_is_an_effect() {
     assert_eq!(causes.map(|cause| &cause["code"]).collect::<Vec<_>>(), ["SKY409", "SKY404"]);
 }
 
-/// Nobody has to act on a node that waits: its page shows the cause of the wait.
+/// The page of a waiting node names the command that shows the cause of the wait, which is on another node.
 #[test]
 fn a_waiting_node_shows_the_cause_of_its_wait() {
     let fixture = node_that_is_down_in_a_batch().replace("status: Unknown", "status: 'True'");

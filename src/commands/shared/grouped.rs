@@ -49,9 +49,7 @@ impl Expand {
 /// A table with one row per group of equal rows, with the number and the set of its nodes; largest groups
 /// first.
 pub fn table<R>(columns: &Columns<'_, R>, rows: &[R], node: impl Fn(&R) -> &str) -> Table {
-    let mut groups = groups(columns, rows);
-    groups.sort_by_key(|(_, rows)| Reverse(rows.len()));
-    filled(empty(columns).names(RUNS, "--expand shows a row for each node"), groups, node)
+    folded(columns, largest_first(columns, rows), node)
 }
 
 /// [`table`] with the rows in the order of first appearance.
@@ -66,7 +64,7 @@ fn empty<R>(columns: &Columns<'_, R>) -> Table {
 }
 
 /// Maximum number of notes below a table.
-const NOTES: usize = 8;
+const NOTES: usize = 20;
 
 /// [`table`], and below it the notes of the largest groups, each after the `title` of its group.
 pub fn with_notes<R>(
@@ -76,23 +74,35 @@ pub fn with_notes<R>(
     title: impl Fn(&R) -> String,
     note: impl Fn(&R) -> &str,
 ) -> Text {
-    let mut text = Text::from(table(columns, rows, node));
-    let mut groups = groups(columns, rows);
-    groups.sort_by_key(|(_, rows)| Reverse(rows.len()));
-    let notes = groups.iter().filter_map(|(_, rows)| {
+    let groups = largest_first(columns, rows);
+    let of_group = |rows: &Vec<&R>| {
         let mut notes = rows.iter().map(|row| note(row)).filter(|note| !note.is_empty());
         let first = notes.next()?;
-        let more =
-            if rows.iter().all(|row| note(row) == first) { "" } else { "; on other nodes for other reasons" };
+        let more = if notes.all(|note| note == first) { "" } else { "; on other nodes for other reasons" };
         Some(format!("{}: {first}{more}", title(rows[0])))
-    });
-    for note in notes.take(NOTES) {
+    };
+    let notes: Vec<String> = groups.iter().filter_map(|(_, rows)| of_group(rows)).take(NOTES).collect();
+    let mut text = Text::from(folded(columns, groups, node));
+    notes.into_iter().for_each(|note| {
         text.summary(note);
-    }
+    });
     text
 }
 
-fn groups<'a, R>(columns: &Columns<'_, R>, rows: &'a [R]) -> Vec<(Vec<Line>, Vec<&'a R>)> {
+fn largest_first<'a, R>(columns: &Columns<'_, R>, rows: &'a [R]) -> Vec<Group<'a, R>> {
+    let mut groups = groups(columns, rows);
+    groups.sort_by_key(|(_, rows)| Reverse(rows.len()));
+    groups
+}
+
+fn folded<R>(columns: &Columns<'_, R>, groups: Vec<Group<'_, R>>, node: impl Fn(&R) -> &str) -> Table {
+    filled(empty(columns).names(RUNS, "--expand shows a row for each node"), groups, node)
+}
+
+/// The cells that the rows share, and the rows.
+type Group<'a, R> = (Vec<Line>, Vec<&'a R>);
+
+fn groups<'a, R>(columns: &Columns<'_, R>, rows: &'a [R]) -> Vec<Group<'a, R>> {
     let rows = rows.iter().map(|row| {
         let cells = columns.cells(row);
         let key: Vec<String> = cells.iter().map(Line::plain).collect();
@@ -105,7 +115,7 @@ fn groups<'a, R>(columns: &Columns<'_, R>, rows: &'a [R]) -> Vec<(Vec<Line>, Vec
     groups.collect()
 }
 
-fn filled<R>(mut table: Table, groups: Vec<(Vec<Line>, Vec<&R>)>, node: impl Fn(&R) -> &str) -> Table {
+fn filled<R>(mut table: Table, groups: Vec<Group<'_, R>>, node: impl Fn(&R) -> &str) -> Table {
     for (cells, rows) in groups {
         let count = count(rows.len()).into();
         let nodes = NodeSet::of(rows.iter().map(|row| node(row)));

@@ -1,6 +1,10 @@
+use std::cell::OnceCell;
+
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::drain::{Drain, ObstacleReader};
+use crate::model::{DrainRefusal, drain_state};
+use crate::view::plural;
 
 rule! {
     /// A custom resource is paused.
@@ -37,7 +41,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.iter();
     let (model, resumed) = (findings.model(), findings.resumed());
-    let mut obstacles = None;
+    let reader = OnceCell::new();
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor().filter(|_| !cluster.left_paused(skyhook)) else {
             continue;
@@ -58,14 +62,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.annotated(skyhook, flavor, "pause");
         resumed.everywhere(skyhook).offer(finding, "Resume the custom resource", "resume");
-        // A drain that had begun goes on with the same obstacles.
-        let drains = cluster.tracked(skyhook.name()).filter(|(_, on)| on.draining_since().is_some());
-        for (node, _) in drains {
+        // A drain that has begun meets the same obstacles again.
+        let begun = cluster.tracked(skyhook.name()).filter(|(_, on)| on.draining_since().is_some());
+        let mut refused = begun.filter_map(|(node, _)| {
             let drain = Drain { skyhook, node, package: "", begun: true, ignored: false };
-            let obstacles = obstacles.get_or_insert_with(|| ObstacleReader::new(cluster)).of(&drain);
-            if !obstacles.is_empty() {
-                finding.evidence(node, "drain, refused again once resumed", obstacles.cause().0);
-            }
+            let obstacles = reader.get_or_init(|| ObstacleReader::new(cluster)).of(&drain);
+            let blocked = drain_state(cluster, &drain, &obstacles) == Some(DrainRefusal::Blocked);
+            blocked.then(|| (node, obstacles.cause().0))
+        });
+        if let Some((node, cause)) = refused.next() {
+            let more = match refused.count() {
+                0 => String::new(),
+                n => format!(" (and drains of {} more)", plural(n, "node")),
+            };
+            finding.evidence(node, "drain, refused again once resumed", cause + &more);
         }
     }
 }

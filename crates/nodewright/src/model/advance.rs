@@ -383,7 +383,7 @@ impl<'a> Advance<'a> {
         self.note(number, at, Happening::Cordon { pods: pods.unwrap_or(0) });
     }
 
-    /// Records that the drain of a node is refused until someone intervenes, if it is, for the custom resources that do
+    /// Records that the drain of a node is refused, or timed out, until someone intervenes, if so, for the custom resources that do
     /// not complete until then. The simulation goes on as if someone did.
     fn add_refusal(&mut self, number: usize, at: u32) {
         let (cluster, node) = (self.model.cluster, self.node(number, at));
@@ -410,10 +410,13 @@ impl<'a> Advance<'a> {
         let ends_reconciles = obstacles_end_reconcile(cluster, &obstacles);
         let waiting = resources().filter(|other| waits(other) || ends_reconciles && self.open[other.0] > 0);
         let waiting: Vec<&str> = waiting.map(|(_, resource)| resource.skyhook.name()).collect();
-        let cause =
-            if over { "it timed out, and is not tried again".to_owned() } else { obstacles.cause().0 };
+        let why = if over {
+            "timed out, and is not tried again".to_owned()
+        } else {
+            format!("is refused: {}", obstacles.cause().0)
+        };
         for name in waiting {
-            self.refused.entry(name).or_insert_with(|| RefusedDrain { node, cause: cause.clone() });
+            self.refused.entry(name).or_insert_with(|| RefusedDrain { node, why: why.clone() });
         }
     }
 

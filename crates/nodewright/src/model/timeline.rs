@@ -26,17 +26,17 @@ pub struct Timeline<'a> {
     pub untimed: Option<Untimed<'a>>,
 }
 
-/// A drain that is refused until someone intervenes.
+/// A drain that is refused, or that timed out, until someone intervenes.
 #[derive(Debug, Clone)]
 pub struct RefusedDrain<'a> {
     pub node: &'a Node,
-    /// `PodDisruptionBudget apps/web allows no evictions`.
-    pub cause: String,
+    /// `is refused: PodDisruptionBudget apps/web allows no evictions`.
+    pub why: String,
 }
 
 impl fmt::Display for RefusedDrain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the drain of {} is refused: {}", self.node.name, self.cause)
+        write!(f, "the drain of {} {}", self.node.name, self.why)
     }
 }
 

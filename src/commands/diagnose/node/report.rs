@@ -150,9 +150,9 @@ impl NodeReport<'_> {
     /// The next remedies, if an intervention is needed.
     ///
     /// First, two remedies of one finding: its first remedy, and its next remedy that makes a change (grades
-    /// B1 to B3, or a repair; other changes of grade B4 are left to `diagnose stuck`). That finding is an error that stops the operator or rejects
-    /// changes, if there is one; otherwise it blocks the first blocked custom resource, or is the cause. Info
-    /// findings that explain nothing worse count only if there are no others.
+    /// B1 to B3, or a repair; other changes of grade B4 are left to `diagnose stuck`). That finding is an error
+    /// that stops the operator or rejects changes, if there is one; otherwise it blocks the first blocked custom
+    /// resource, or is the cause. Info findings that explain nothing worse count only if there are no others.
     ///
     /// Then those of other errors on the node that nothing explains, and the remedy of an error that the first finding
     /// explains, because such an error may outlast its cause.
@@ -206,7 +206,7 @@ impl NodeReport<'_> {
             .iter()
             .map(|at| (&findings[*at], causes.explaining(*at)))
             .filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
-        // Other errors on the node remain once the first one is gone.
+        // The remedies of the first error do not cure independent errors on the node.
         let is_other = |at: &&usize| {
             let finding = &findings[**at];
             finding.severity == Severity::Error && is_here(finding) && causes.explaining(**at).is_empty()

@@ -1,7 +1,7 @@
 //! What keeps the work of a plan from starting, as warnings.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Baseline, Edited, SHOWN, StartedWork};
 use crate::api::{Skyhook, Stage, State, Status};
@@ -176,7 +176,7 @@ fn failing_first<'a>(
     nodes: &[&'a Node],
     is_cured: impl Fn((&str, &str)) -> bool,
 ) -> Vec<(&'a Skyhook, Vec<&'a str>)> {
-    let mut nodes_by_earlier: BTreeMap<&str, (&Skyhook, BTreeSet<&str>)> = BTreeMap::new();
+    let mut nodes_by_earlier: BTreeMap<&str, (&Skyhook, Vec<&str>)> = BTreeMap::new();
     for node in nodes {
         let reason = model.progress(name, &node.name).map(|progress| progress.reason);
         let Some(WaitReason::Earlier { skyhook: earlier, everywhere, .. }) = reason else {
@@ -186,17 +186,19 @@ fn failing_first<'a>(
             continue;
         }
         let awaited = if everywhere { model.unfinished(earlier).collect() } else { vec![*node] };
-        for place in awaited.into_iter().map(|node| (earlier.name(), node)) {
-            let record = baseline.cluster.on_node(place.1, place.0);
+        let fails = |node: &&&Node| {
+            let place = (earlier.name(), node.name.as_str());
+            let record = baseline.cluster.on_node(node, place.0);
             let erroring = record.is_some_and(|on| on.operator_status() == Status::Erroring);
-            let place = (place.0, place.1.name.as_str());
             let mut runs = baseline.package_runs().of_skyhook_on(place.0, place.1);
-            if !is_cured(place) && (erroring || runs.any(|run| run.trouble().is_some())) {
-                nodes_by_earlier.entry(place.0).or_insert((earlier, BTreeSet::new())).1.insert(place.1);
-            }
+            !is_cured(place) && (erroring || runs.any(|run| run.trouble().is_some()))
+        };
+        let failing: Vec<&str> = awaited.iter().filter(fails).map(|node| node.name.as_str()).collect();
+        if !failing.is_empty() {
+            nodes_by_earlier.entry(earlier.name()).or_insert((earlier, Vec::new())).1.extend(failing);
         }
     }
-    nodes_by_earlier.into_values().map(|(earlier, nodes)| (earlier, nodes.into_iter().collect())).collect()
+    nodes_by_earlier.into_values().collect()
 }
 
 /// Adds the work that may follow on other nodes once the plan ignores a node whose batch is not recorded.

@@ -33,11 +33,11 @@ pub struct ResetRequest<'a> {
 ///
 /// # Errors
 ///
-/// A [`Refusal`]: `Unmigrated`; of one package, `UnreadableState`, and `WouldBeSkipped` if it would never run again; unless forced,
-/// `StagesOfDeleted` and `HeldByOlderApi`; and of the pause ([`pause_guard::around_if_needed`]), unless it is switched
-/// off, `PausedByCommand` and `PauseHidesFailures`. With `--unreadable`, [`restore`] also returns `NoCopyOfState`. What
-/// every change may be refused for comes later: `OtherApi`, `TooManyNodes` and `ChangedSincePreview` in `ctx/execute.rs`,
-/// `NotConfirmed`, `NobodyToAsk` and `NotEnough` in `ctx/process.rs`.
+/// A [`Refusal`]: `Unmigrated`; of one package, `UnreadableState`, and `WouldBeSkipped` if it would never run again;
+/// unless forced, `StagesOfDeleted` and `HeldByOlderApi`; and of the pause ([`pause_guard::around_if_needed`]), unless
+/// it is switched off, `PausedByCommand` and `PauseHidesFailures`. With `--unreadable`, [`restore`] also returns
+/// `NoCopyOfState`. What every change may be refused for: `OtherApi` while the cluster is read, `TooManyNodes` and
+/// `ChangedSincePreview` in `ctx/execute.rs`, `NotConfirmed`, `NobodyToAsk` and `NotEnough` in `ctx/process.rs`.
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
