@@ -6,6 +6,7 @@ mod process;
 mod wait;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::ApiFlavor;
 use crate::apply::{ApplyEvent, StepResult, precondition};
 use crate::args::global::Global;
 use crate::bounded::{self, MOST_PLAN};
@@ -28,16 +28,16 @@ use crate::connect::{self, Connected, Environment, HttpTrace, ServerClock};
 use crate::dump;
 use crate::error::{Error, Result, plain_reason};
 use crate::model::Model;
-use crate::plan::{Plan, ReadSpec};
+use crate::plan::{Plan, ResourceState};
 use crate::program::Process;
 use crate::screen::{self, OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
-use crate::view::{CLOCK_SKEW, Joined, Upstream, View, human, plural, text};
+use crate::view::{CLOCK_SKEW, Joined, Upstream, View, human, list, plural, text};
 
 pub use execute::CommandOptions;
 pub use origin::Here;
 pub use origin::PermissionCheck;
-pub use process::{check_open_files, survive_file_size_limit};
+pub use process::survive_file_size_limit;
 pub use wait::AimProgress;
 pub use wait::{Aim, PlanWait};
 pub use watch::{ContactNotice, Watch, WatchUpdate, pause_after};
@@ -54,7 +54,7 @@ struct PlannedFrom {
     leftovers: bool,
     /// The limit of the load to named nodes.
     named: Option<NamedNodes>,
-    specs: Vec<ReadSpec>,
+    specs: Vec<ResourceState>,
 }
 
 /// I/O of one command: connection, screen and flags. Only commands that stream or wait get the client.
@@ -67,8 +67,6 @@ pub struct Ctx {
     /// Unreadable sources that the current plan does without.
     unread: Vec<(Source, Unread)>,
     refused: bool,
-    /// The API that the operator uses, once the cluster is loaded.
-    active_api: Option<ApiFlavor>,
     /// The current cluster's identity, once read.
     here: Option<Here>,
     /// The names in the command's arguments, for the next load.
@@ -91,7 +89,6 @@ impl Ctx {
             connected: None,
             unread: Vec::new(),
             refused: false,
-            active_api: None,
             here: None,
             named_nodes: None,
             node_fields: NodeFields::All,
@@ -122,7 +119,7 @@ impl Ctx {
     /// A `Ctx` without notices on stderr, for completion: a shell would print them over the prompt.
     pub fn silent(process: &Process, global: Global, verb: &'static str) -> Ctx {
         let mut ctx = Ctx::new(process, global, verb);
-        ctx.screen.err = OutputStream::pipe(Box::new(std::io::sink()));
+        ctx.screen.err = OutputStream::pipe(std::io::sink());
         ctx
     }
 
@@ -133,11 +130,6 @@ impl Ctx {
     /// Whether the server refused a read or a planned change.
     pub fn refused(&self) -> bool {
         self.refused
-    }
-
-    /// The API that the operator uses; `None` before the first load.
-    pub fn active_api(&self) -> Option<ApiFlavor> {
-        self.active_api
     }
 
     /// Records that the server refused something other than a [`Source`], for the advice on permissions.
@@ -221,7 +213,7 @@ impl Ctx {
             required: required.to_vec(),
             leftovers,
             named,
-            specs: ReadSpec::all(&cluster),
+            specs: ResourceState::all(&cluster),
         };
         Ok(cluster)
     }
@@ -266,14 +258,19 @@ impl Ctx {
         };
         self.pass_on_warnings();
         let mut cluster = cluster?;
-        self.active_api = Some(cluster.flavor());
-        let given = &self.global.connection.namespace;
+        let operators = cluster.operators.iter().filter(|deployment| deployment.runs_operator());
+        let namespaces: BTreeSet<&str> = operators.map(|deployment| deployment.namespace()).collect();
+        let given = &mut self.global.connection.namespace;
+        if let Some(wrong) = given.take_if(|given| !namespaces.is_empty() && !namespaces.contains(&**given)) {
+            let there = list(&Vec::from_iter(namespaces));
+            self.screen.warn(format!("there is no operator in namespace {wrong}: it is in {there}"));
+        }
         cluster.namespace_flag.clone_from(given);
         if !cluster.from_files {
             precondition::look(&mut cluster);
         }
         self.refused |= unread(&cluster, needs).any(|(_, reason)| reason.is_forbidden());
-        if self.global.reading.verbose.talks() {
+        if self.global.reading.verbose.0 > 0 {
             let active_api = &cluster.active_api;
             self.screen.note(format!(
                 "acting on {}: {}",
@@ -357,16 +354,25 @@ impl Ctx {
         Ok(())
     }
 
+    /// Refuses to write a file to a terminal.
+    ///
+    /// # Errors
+    ///
+    /// Standard output is a terminal.
+    pub fn refuse_terminal(&self) -> Result<()> {
+        if self.screen.out.terminal {
+            return Err(Error::usage("standard output is a terminal; redirect it, or specify a file"));
+        }
+        Ok(())
+    }
+
     /// Prints binary data on stdout.
     ///
     /// # Errors
     ///
     /// Standard output is a terminal.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.screen.out.terminal {
-            let reason = "standard output is a terminal; redirect it, or specify a file with -o";
-            return Err(Error::usage(reason));
-        }
+        self.refuse_terminal()?;
         let _ = self.screen.log(&text::Line::default(), bytes)?;
         Ok(())
     }
@@ -424,28 +430,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum number of logs read at once.
 const AT_ONCE: usize = 16;
 
-/// The result of a log request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tail {
-    /// The index of the candidate with lines, and its last lines.
-    Lines(usize, Vec<String>),
-    /// The log no longer exists, or is empty.
-    Nothing,
-    /// Why the log could not be read.
-    Unread(String),
-    /// The log was not read within the time limit.
-    Late,
-}
-
-impl From<std::result::Result<Option<(usize, Vec<String>)>, String>> for Tail {
-    fn from(read: std::result::Result<Option<(usize, Vec<String>)>, String>) -> Tail {
-        match read {
-            Ok(Some((at, lines))) => Tail::Lines(at, lines),
-            Ok(None) => Tail::Nothing,
-            Err(reason) => Tail::Unread(reason),
-        }
-    }
-}
+/// The result of a log request: the index of the first candidate with lines, and its last lines; `None` if all logs are
+/// empty or no longer exist; or why the log could not be read.
+pub type Tail = Result<Option<(usize, Vec<String>)>, String>;
 
 impl Ctx {
     /// The last lines of each log, read concurrently. Each log has several candidates, and the first one with lines
@@ -453,7 +440,7 @@ impl Ctx {
     /// files return none.
     pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<ContainerLog>], lines: usize) -> Vec<Tail> {
         if let Some(kept) = &cluster.kept_logs {
-            return wanted.iter().map(|pieces| kept.tail(pieces, lines)).map(Tail::from).collect();
+            return wanted.iter().map(|pieces| kept.tail(pieces, lines)).collect();
         }
         let Some(client) = self.client() else {
             return Vec::new();
@@ -462,10 +449,9 @@ impl Ctx {
         let read = |pieces| {
             let client = client.clone();
             async move {
-                match timeout_at(until, tail(&client, pieces, lines)).await {
-                    Ok(read) => Tail::from(read.map_err(|error| error.to_string())),
-                    Err(_) => Tail::Late,
-                }
+                let read = timeout_at(until, tail(&client, pieces, lines)).await;
+                let read = read.map_err(|_| "no response within a second".to_owned())?;
+                read.map_err(|error| error.to_string())
             }
         };
         futures::stream::iter(wanted).map(|pieces| read(pieces.as_slice())).buffered(AT_ONCE).collect().await

@@ -22,7 +22,7 @@
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; see `rules/mod.rs` |
 //! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; see `lint/mod.rs` |
 //! | the state of a custom resource, on a node or as a whole, and its precedence | `outlook/`; the tables: `outlook/mod.rs` |
-//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `status`: `items` in `commands/status/overview.rs`, with the values from `commands/shared/status/item.rs` and `Summary` in `outlook/resource.rs`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
+//! | a column of a table | `Columns::new()` in the `blocks` of the command's `View`; of `status`: `items` in `commands/status/overview.rs`, before `message`, which is truncated, with the values from `commands/shared/status/item.rs` and `Summary` in `outlook/resource.rs`, whose fields are also those of `-o json`; of `node list`: `commands/node/list.rs`, of `node status`: `commands/node/status.rs`. Their rows are `commands/node/row.rs`: a field of `NodeRow` is also a field of `node status -o json` |
 //! | drains | the operator's recorded refusals (`refusals`), what the API server would refuse now (`Evictions::block`), and both together: `cluster/drain.rs`; which nodes need one, and its progress: `model/on_nodes.rs`; `rules/drain_*.rs`, `model/gates/drain.rs` |
 //! | the owners of taints, labels and finalizers of nodes | `cluster/owners.rs`; features of Kubernetes by version: `cluster/kubernetes.rs` |
 //! | completeness, predecessors, compartments and batches of a custom resource on nodes | `model/on_nodes.rs` |
@@ -33,18 +33,15 @@
 //! | goals of `wait` and of plans | `plan/goal.rs`; how far they are, and what blocks them: `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | predictions of the operator's next actions: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | a source, or add one | `cluster/source.rs` lists all sources; the compiler and the tests require the rest, in `cluster/live/sources.rs`, `dump/loader.rs` and `cluster/capture/mod.rs` |
-//! | a 403 in `diagnose stuck` ("could not run") | `cluster/live/request.rs` (`From<Failure>`), then `unread`
-//! in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit`
-//! in `commands/diagnose/stuck.rs` |
-//! | the result of reading a source (403, not in the capture) | `cluster/source.rs`; from a response of the
-//! server: `cluster/live/request.rs` |
+//! | a 403 in `diagnose stuck` ("could not run") | `cluster/live/request.rs` (`From<Failure>`), then `unread` in `rules/report.rs`; the text: `not_checked` in `commands/shared/diagnosis/mod.rs`; the exit code: `exit` in `commands/diagnose/stuck.rs` |
+//! | the result of reading a source (403, not in the capture) | `cluster/source.rs`; from a response of the server: `cluster/live/request.rs` |
 //! | a command's sources, writes and output | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | the plan of a command | `plan/planners/`; the preconditions of a step, and of a whole plan on custom resources and the operator: `plan/precondition.rs`, proven in `apply/precondition.rs` |
-//! | why a change is refused | `plan/refusal.rs` has the words of every reason; those of one command are under "Errors" of the function that makes its plan (of `reset`: `plan` in `plan/planners/reset.rs`), those of all changes are decided in `ctx/execute.rs` (`refuse_other_api`, `within`, `read_again` and `send`) and `ctx/process.rs` (the answer). Once the change has begun, a step is skipped or the rest is stopped: `rebase` in `plan/step.rs`, `apply/precondition.rs`, and the exit code in `view/outcome_view.rs`. Missing rights (`may` in `ctx/execute.rs`) and unread sources (`ctx.rs`) are errors, not refusals |
+//! | why a change is refused | those of one command are under "Errors" of the function that makes its plan, with the functions that decide (of `reset`: `plan` in `plan/planners/reset.rs`); where any is decided: `git grep -n 'Refusal::NAME'`; the words of all are in `plan/refusal.rs`. Those of all changes are decided in `ctx/execute.rs` (`refuse_other_api`, `within`, `read_again` and `send`) and `ctx/process.rs` (the answer). Once the change has begun, a step is skipped or the rest is stopped: `rebase` in `plan/step.rs`, `apply/precondition.rs`, and the exit code in `view/outcome_view.rs`. Missing rights (`may` in `ctx/execute.rs`) and unread sources (`ctx.rs`) are errors, not refusals |
 //! | the order of a plan's stages | `plan/graph.rs`, `apply/stages.rs` |
 //! | the text of a preview | `view/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
-//! | the effects of a plan or a manifest on rollouts | `Simulation::effects` in `model/effects.rs`, called by `commands/lint/mod.rs` and `plan/forecast.rs`; grade and numbers of a plan, which also count work that starts later: `plan/forecast.rs`, which runs the model on a copy of the cluster |
+//! | the effects of a plan or a manifest on rollouts | `Simulation::effects` in `model/effects.rs`, for lint, previews and `status`; grade and numbers of a plan, which also count work that starts later: `plan/forecast.rs`, which runs the model on a copy of the cluster |
 //! | requests for changes, and their results | `apply/`; retries: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |
 //!

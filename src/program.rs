@@ -94,14 +94,14 @@ impl Stream {
         }
     }
 
-    /// The columns and rows of the terminal, if it is one.
-    pub fn size(&self) -> Option<(usize, usize)> {
+    /// The columns of the terminal, if it is one.
+    pub fn width(&self) -> Option<usize> {
         let size = match self {
             Stream::Stdout(out) => terminal_size::terminal_size_of(out),
             Stream::Stderr(err) => terminal_size::terminal_size_of(err),
             Stream::Memory(_) => None,
         };
-        size.map(|(width, height)| (usize::from(width.0), usize::from(height.0)))
+        size.map(|(width, _)| usize::from(width.0))
     }
 }
 

@@ -4,10 +4,7 @@
 //! The output of a command goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-#[cfg(unix)]
-pub mod keys;
-
-use std::io::{self, Result, Write};
+use std::io::{self, Write};
 use std::mem;
 
 use anyhow::Context;
@@ -26,20 +23,22 @@ const HELD: usize = 1 << 16;
 const LAST_LINES: usize = 5;
 
 /// The output of a command.
-pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
-    pub out: OutputStream<O>,
-    pub err: OutputStream<E>,
+pub struct Screen {
+    pub out: OutputStream,
+    pub err: OutputStream,
 }
 
 /// Stdout or stderr, with the properties of the terminal, pipe or file behind it.
-pub struct OutputStream<W> {
-    pub writer: W,
+pub struct OutputStream {
+    pub writer: Box<dyn Write + Send>,
     /// Number of columns of the terminal, if known.
     pub width: Option<usize>,
     pub terminal: bool,
     /// Whether lines can be redrawn in place.
     pub redraws: bool,
     pub colour: bool,
+    /// Precedes each line.
+    prefix: String,
 }
 
 /// The result of writing output.
@@ -66,14 +65,14 @@ impl Screen {
     /// A screen on the stdout and stderr of a call.
     pub fn new(choice: ColorChoice, process: &Process) -> Screen {
         let settings = ColourSettings::of(|name| process.variable(name));
-        let output = |stream: Stream| -> OutputStream<Box<dyn Write + Send>> {
+        let output = |stream: Stream| {
             let terminal = stream.is_terminal();
             OutputStream {
-                width: stream.size().map(|(columns, _)| columns).filter(|columns| *columns > 0),
+                width: stream.width().filter(|columns| *columns > 0),
                 terminal,
                 redraws: terminal && !settings.dumb,
                 colour: settings.colour(choice, terminal),
-                writer: Box::new(stream),
+                ..OutputStream::pipe(stream)
             }
         };
         Screen { out: output(process.stdout()), err: output(process.stderr()) }
@@ -83,27 +82,10 @@ impl Screen {
     /// screens print at once.
     pub fn prefixed(name: &str, process: &Process) -> Screen {
         let prefix = format!("{}: ", sanitize(name));
-        let output = |stream: Stream| -> OutputStream<Box<dyn Write + Send>> {
-            OutputStream::pipe(Box::new(Prefixed::new(&prefix, stream)))
-        };
+        let output = |stream| OutputStream { prefix: prefix.clone(), ..OutputStream::pipe(stream) };
         Screen { out: output(process.stdout()), err: output(process.stderr()) }
     }
-}
 
-impl Screen<Vec<u8>, Vec<u8>> {
-    /// Two pipes into memory, for tests.
-    pub fn in_memory() -> Self {
-        Screen { out: OutputStream::pipe(Vec::new()), err: OutputStream::pipe(Vec::new()) }
-    }
-
-    /// The text written to stdout and to stderr.
-    pub fn texts(&self) -> (String, String) {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (text(&self.out.writer), text(&self.err.writer))
-    }
-}
-
-impl<O: Write, E: Write> Screen<O, E> {
     /// Prints a view on stdout in the requested format.
     pub fn show(&mut self, view: &dyn View, output: &Output) -> anyhow::Result<Shown> {
         if output.format == OutputFormat::Json
@@ -157,11 +139,8 @@ impl<O: Write, E: Write> Screen<O, E> {
     /// terminal.
     pub fn log(&mut self, prefix: &Line, bytes: &[u8]) -> anyhow::Result<Shown> {
         let mut out = Vec::with_capacity(bytes.len() + 32);
-        if self.out.colour {
-            out.extend_from_slice(coloured(prefix).as_bytes())
-        } else {
-            out.extend_from_slice(prefix.plain().as_bytes())
-        }
+        out.extend_from_slice(self.out.prefix.as_bytes());
+        out.extend_from_slice(self.out.spelled(prefix).as_bytes());
         if self.out.terminal {
             let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
             out.extend_from_slice(harmless_lines(&text).as_bytes());
@@ -210,7 +189,7 @@ impl<O: Write, E: Write> Screen<O, E> {
 
     /// Renders a text for stderr, for callers that redraw it.
     pub fn drawn(&self, text: &Text) -> String {
-        self.err.render(text, true).trim_end_matches('\n').to_owned()
+        text.lines(self.err.layout(true)).iter().map(|line| self.err.spelled(line)).joined("\n")
     }
 
     /// Renders a text for stdout, for callers that redraw it: cut to the current size of the terminal,
@@ -228,13 +207,7 @@ impl<O: Write, E: Write> Screen<O, E> {
             let hidden = room - end - 1..lines.len() - end;
             lines.splice(hidden, [Line::from(text::dim("…"))]);
         }
-        lines
-            .into_iter()
-            .map(|line| match line.truncated(columns) {
-                line if self.out.colour => coloured(&line),
-                line => line.plain(),
-            })
-            .joined("\n")
+        lines.into_iter().map(|line| self.out.spelled(&line.truncated(columns))).joined("\n")
     }
 
     /// Prints a line of incremental output on stdout.
@@ -250,10 +223,17 @@ impl<O: Write, E: Write> Screen<O, E> {
     }
 }
 
-impl<W: Write> OutputStream<W> {
+impl OutputStream {
     /// A stream that is no terminal: no width, no colors.
-    pub fn pipe(writer: W) -> OutputStream<W> {
-        OutputStream { writer, width: None, terminal: false, redraws: false, colour: false }
+    pub fn pipe(writer: impl Write + Send + 'static) -> OutputStream {
+        OutputStream {
+            writer: Box::new(writer),
+            width: None,
+            terminal: false,
+            redraws: false,
+            colour: false,
+            prefix: String::new(),
+        }
     }
 
     fn text(&mut self, text: &Text, headers: bool) -> anyhow::Result<Shown> {
@@ -263,7 +243,7 @@ impl<W: Write> OutputStream<W> {
             if !matches!(shown, Ok(Shown::Whole)) {
                 return;
             }
-            self.append(&mut held, &line);
+            held += &format!("{}{}\n", self.prefix, self.spelled(&line));
             if held.len() >= HELD {
                 shown = self.write(&mem::take(&mut held));
             }
@@ -274,23 +254,16 @@ impl<W: Write> OutputStream<W> {
         }
     }
 
-    fn render(&self, text: &Text, headers: bool) -> String {
-        let mut out = String::new();
-        text.each_line(self.layout(headers), |line| self.append(&mut out, &line));
-        out
-    }
-
     fn layout(&self, headers: bool) -> Layout {
         Layout { width: self.width, headers }
     }
 
-    fn append(&self, out: &mut String, line: &Line) {
-        if self.colour {
-            out.push_str(&coloured(line));
-        } else {
-            line.spans.iter().for_each(|s| out.push_str(&s.text));
+    /// A line as printed, colored if the stream has colors.
+    fn spelled(&self, line: &Line) -> String {
+        if !self.colour {
+            return line.plain();
         }
-        out.push('\n');
+        line.spans.iter().map(|span| style(span.label).style(&span.text).to_string()).collect()
     }
 
     fn write(&mut self, text: &str) -> anyhow::Result<Shown> {
@@ -310,15 +283,15 @@ impl<W: Write> OutputStream<W> {
 /// The environment's settings for colors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ColourSettings {
-    pub never: bool,
-    pub always: bool,
-    pub dumb: bool,
+    never: bool,
+    always: bool,
+    dumb: bool,
 }
 
 impl ColourSettings {
     /// Reads the environment; see <https://no-color.org>, <https://bixense.com/clicolors> and
     /// <https://force-color.org>.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> ColourSettings {
+    fn of(variable: impl Fn(&str) -> Option<String>) -> ColourSettings {
         let set = |name| variable(name).is_some_and(|value| !value.is_empty());
         let on = |name| set(name) && variable(name).as_deref() != Some("0");
         ColourSettings {
@@ -328,7 +301,7 @@ impl ColourSettings {
         }
     }
 
-    pub fn colour(self, choice: ColorChoice, terminal: bool) -> bool {
+    fn colour(self, choice: ColorChoice, terminal: bool) -> bool {
         match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -336,10 +309,6 @@ impl ColourSettings {
             ColorChoice::Auto => self.always || (terminal && !self.dumb),
         }
     }
-}
-
-fn coloured(line: &Line) -> String {
-    line.spans.iter().map(|span| style(span.label).style(&span.text).to_string()).collect()
 }
 
 /// The style of a label: the only mapping from meanings to terminal colors.
@@ -366,64 +335,5 @@ fn style(label: Label) -> Style {
     }
 }
 
-/// Writes whole lines to `inner`, each after the prefix. An unfinished line is written on drop.
-pub struct Prefixed<W: Write> {
-    prefix: String,
-    line: Vec<u8>,
-    inner: W,
-}
-
-impl<W: Write> Prefixed<W> {
-    pub fn new(prefix: &str, inner: W) -> Prefixed<W> {
-        Prefixed { prefix: prefix.to_owned(), line: Vec::new(), inner }
-    }
-
-    fn pass_on(&mut self) -> Result<()> {
-        let line = [self.prefix.as_bytes(), &mem::take(&mut self.line)].concat();
-        self.inner.write_all(&line)
-    }
-}
-
-impl<W: Write> Write for Prefixed<W> {
-    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.pass_on()?;
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<W: Write> Drop for Prefixed<W> {
-    fn drop(&mut self) {
-        if !self.line.is_empty() {
-            // Ignore write errors: they cannot be reported.
-            let _ = self.pass_on();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod prefixed_tests {
-    use super::*;
-
-    #[test]
-    fn every_line_begins_with_the_prefix() {
-        let mut out = Vec::new();
-        let mut prefixed = Prefixed::new("prod: ", &mut out);
-        for piece in ["a", "b\nc", "\n\n", "d"] {
-            prefixed.write_all(piece.as_bytes()).expect("memory");
-        }
-        drop(prefixed);
-        assert_eq!(out, b"prod: ab\nprod: c\nprod: \nprod: d");
-    }
-}

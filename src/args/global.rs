@@ -135,7 +135,6 @@ pub struct Reading {
     #[arg(
         long,
         global = true,
-        hide_short_help = true,
         value_name = "TIME",
         value_parser = time,
         requires = "from"
@@ -157,8 +156,8 @@ pub struct Reading {
 
     /// Print the selected API and the reason to standard error; with a level, also each request
     ///
-    /// The levels are kubectl's: 6 shows method, URL, status and duration of each request, 7 headers, 8 and
-    /// above bodies. Credentials are never shown.
+    /// The levels are kubectl's: 6 shows method, URL, status and duration of each request, 7 and above headers.
+    /// Bodies and credentials are never shown.
     #[arg(short, long, alias = "v", global = true, num_args = 0..=1, require_equals = true, value_name = "LEVEL",
         default_missing_value = "1", default_value = "0", hide_default_value = true,
         action = clap::ArgAction::Set)]
@@ -180,16 +179,9 @@ fn time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(expected)
 }
 
-/// The verbosity on stderr; kubectl's levels, 0 to 10.
+/// The verbosity on stderr; kubectl's levels, 0 to 10. 0 prints only errors and warnings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verbosity(pub u8);
-
-impl Verbosity {
-    /// Whether anything beyond errors and warnings is printed.
-    pub fn talks(self) -> bool {
-        self.0 > 0
-    }
-}
 
 impl FromStr for Verbosity {
     type Err = String;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use clap::Args;
 use glob::Pattern;
@@ -55,12 +56,9 @@ impl FromStr for NodeArg {
         let text = node(text)?;
         let form = if let Some(names) = expand(&text) {
             Form::Names(names.map_err(|why| format!("not a valid set of nodes: {why}"))?)
-        } else if text.contains(['*', '?', '[']) {
-            Form::Glob(glob(&text)?)
-        } else if text.chars().all(is_name_char) {
-            Form::Names(vec![text.clone()])
         } else {
-            return Err(EXPECTED.to_owned());
+            let glob = glob(&text)?;
+            if text.contains(['*', '?', '[']) { Form::Glob(glob) } else { Form::Names(vec![text.clone()]) }
         };
         Ok(NodeArg { text, form })
     }
@@ -69,43 +67,26 @@ impl FromStr for NodeArg {
 const EXPECTED: &str = "expected a node name, a set such as gpu-[01-12], or a glob such as 'gpu-*'; \
                         --match takes regular expressions";
 
-/// Parses a glob whose brackets each match one character.
+/// Globs of names whose brackets each match one character.
+static GLOB: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:[-.A-Za-z0-9*?]|\[!?[-.A-Za-z0-9]+\])+$").expect("the pattern is valid")
+});
+
+/// A range of numbers with several digits, such as `[0001-0870]`. As a character class, it would match only the digits
+/// 0, 7 and 8.
+static NUMBER_RANGE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\[!?(?:[0-9]{2,}-[0-9]+|[0-9]+-[0-9]{2,})\]").expect("the pattern is valid")
+});
+
 fn glob(text: &str) -> Result<Pattern, String> {
-    let outside_brackets = |c: char| is_name_char(c) || matches!(c, '*' | '?');
-    let mut rest = text;
-    while let Some((before, inside)) = rest.split_once('[') {
-        let (class, after) = inside.split_once(']').ok_or(EXPECTED)?;
-        let characters = class.strip_prefix('!').unwrap_or(class);
-        if !before.chars().all(outside_brackets)
-            || characters.is_empty()
-            || !characters.chars().all(is_name_char)
-        {
-            return Err(EXPECTED.to_owned());
-        }
-        if is_number_range(characters) {
-            return Err(format!(
-                "[{class}] is a range of numbers, but in a glob, brackets match one character"
-            ));
-        }
-        rest = after;
-    }
-    if !rest.chars().all(outside_brackets) {
+    if !GLOB.is_match(text) {
         return Err(EXPECTED.to_owned());
     }
+    if let Some(range) = NUMBER_RANGE.find(text) {
+        let range = range.as_str();
+        return Err(format!("{range} is a range of numbers, but in a glob, brackets match one character"));
+    }
     Pattern::new(text).map_err(|error| error.msg.to_owned())
-}
-
-/// Whether brackets contain a range of numbers with several digits, such as `0001-0870`. As a character
-/// class, it would match only the digits 0, 7 and 8.
-fn is_number_range(class: &str) -> bool {
-    class.split_once('-').is_some_and(|(first, last)| {
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        digits(first) && digits(last) && first.len() + last.len() > 2
-    })
-}
-
-fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '.')
 }
 
 /// Parses a regular expression that matches whole names.
@@ -236,17 +217,6 @@ pub fn names_of_type(flavor: ApiFlavor) -> [String; 4] {
         ApiFlavor::NodeWright => "nw",
     };
     [flavor.kind().to_lowercase(), flavor.plural().to_owned(), short.to_owned(), flavor.resource()]
-}
-
-/// The API that the type of a custom resource belongs to, and the name; no API for a name without a type.
-///
-/// # Errors
-///
-/// The name is missing, or the type does not match.
-pub fn typed_skyhook(text: &str) -> Result<(Option<ApiFlavor>, String), String> {
-    let name = skyhook(text)?;
-    let of = |flavor: &ApiFlavor| text != name && untyped(text, &names_of_type(*flavor)).is_ok();
-    Ok((ApiFlavor::ALL.into_iter().find(of), name))
 }
 
 /// The name of a node, or a pattern of names: `node-1`, `node/node-1`, `node/gpu-[1-3]`.
@@ -410,17 +380,6 @@ mod tests {
             Err("[0001-0870] is a range of numbers, but in a glob, brackets match one character".to_owned())
         );
         assert_eq!(parse("n[21-13]"), Err("not a valid set of nodes: range 21-13 is reversed".to_owned()));
-    }
-
-    #[test]
-    fn a_type_names_its_api() {
-        assert_eq!(typed_skyhook("x"), Ok((None, "x".to_owned())));
-        for flavor in ApiFlavor::ALL {
-            for kind in [flavor.kind(), flavor.plural(), &flavor.resource()] {
-                assert_eq!(typed_skyhook(&format!("{kind}/x")), Ok((Some(flavor), "x".to_owned())));
-            }
-        }
-        assert!(typed_skyhook("node/x").is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::args::global::Global;
 use crate::commands::shared::command::Run;
 use crate::commands::{self, Command, rbac};
 use crate::connect::{self, Environment};
-use crate::ctx::{Ctx, check_open_files, survive_file_size_limit};
+use crate::ctx::{Ctx, survive_file_size_limit};
 use crate::error::{Error, Exit, Result};
 use crate::program::{Process, Program};
 use crate::view::OutputFormat;
@@ -123,35 +123,10 @@ fn run(process: &Process, cli: Cli, typed: &[OsString]) -> Exit {
             }
         })
     });
-    match (&global.output.format, aliases::gets_object(typed, ctx.active_api()), &result) {
-        (OutputFormat::Name | OutputFormat::File(_), ..) => {}
-        (OutputFormat::Table | OutputFormat::Wide, Some(line), Ok(_)) if verb == "package status" => {
-            ctx.note(format!("These are packages. For pods and jobs: {line}"));
-        }
-        (OutputFormat::Table | OutputFormat::Wide, ..) => {}
-        (_, Some(line), Ok(_)) => {
-            ctx.note(format!("This is the plugin's own document. For the Kubernetes objects: {line}"));
-        }
-        _ => {}
+    let is_document = global.output.format.is_data() && global.output.format != OutputFormat::Name;
+    if result.is_ok() && is_document && aliases::gets_object(typed) {
+        ctx.note("This is the plugin's own document; `kubectl get` prints the Kubernetes objects.");
     }
-    let result = result.map_err(|error| {
-        match aliases::types(typed).filter(|_| error.message.ends_with("not found") && error.hints.len() < 2)
-        {
-            Some(types) => error.hint(types),
-            None => error,
-        }
-    });
-    let result = result.map_err(|mut error| {
-        // A preview is followed by a preview.
-        if error.exit == Exit::Refused && typed.iter().any(|word| word == "--dry-run") {
-            let same = |hint: &&mut String| {
-                let words = hint.strip_prefix("kubectl skyhook ");
-                words.is_some_and(|words| words.starts_with(&format!("{verb} ")))
-            };
-            error.hints.iter_mut().filter(same).for_each(|hint| *hint += " --dry-run");
-        }
-        error
-    });
     finish(&mut ctx, verb, result)
 }
 
@@ -176,7 +151,6 @@ fn finish(ctx: &mut Ctx, verb: &str, result: Result<Exit>) -> Exit {
 }
 
 fn runtime() -> Result<Runtime> {
-    check_open_files()?;
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Error::failed(format!("cannot start: {error}")))
 }

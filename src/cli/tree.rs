@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use super::aliases::{self, Invalid, TIPS};
+use super::aliases::{self, TIPS};
 use super::{Cli, by_task};
 use crate::args::connection::with_boolean_values;
 use crate::args::safety;
@@ -38,10 +38,8 @@ impl Program {
         columns: Option<usize>,
     ) -> Result<Cli, clap::Error> {
         let args = levels_joined(args);
-        if let Some(message) = [aliases::moved, aliases::of_kubectl, aliases::on_nodes]
-            .into_iter()
-            .find_map(|message| message(&args))
-        {
+        let explanations = [aliases::moved, aliases::of_kubectl, aliases::on_nodes];
+        if let Some(message) = explanations.iter().find_map(|explanation| explanation(&args)) {
             let message = format!("{}\n", as_typed(message.into()));
             return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
         }
@@ -71,24 +69,19 @@ impl Program {
 /// Explains a known mistake, instead of similar names and the usage, which would look like the answer. Returns the
 /// error unchanged if the mistake is not known.
 fn explained(mut error: clap::Error, args: &[OsString]) -> Result<clap::Error, clap::Error> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
-        _ => "",
-    };
+    let argument = values(&error, ContextKind::InvalidArg);
     let invalid = match error.kind() {
-        ErrorKind::InvalidSubcommand => Invalid::Command,
+        ErrorKind::InvalidSubcommand => None,
         ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument => {
-            Invalid::Flag(text(ContextKind::InvalidArg))
+            Some(argument.first().map_or("", String::as_str))
         }
         _ => return Err(error),
     };
-    let is_command = matches!(invalid, Invalid::Command);
-    let Some((command, tip)) = aliases::tip(args, &invalid) else {
+    let Some((command, tip)) = aliases::tip(args, invalid) else {
         return Err(error);
     };
-    if is_command {
-        error.insert(ContextKind::InvalidSubcommand, ContextValue::String(command));
+    if invalid.is_none() {
+        error.insert(ContextKind::InvalidSubcommand, ContextValue::String(command.to_owned()));
     }
     for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Usage] {
         error.remove(kind);
@@ -98,16 +91,21 @@ fn explained(mut error: clap::Error, args: &[OsString]) -> Result<clap::Error, c
     Ok(error)
 }
 
-/// Keeps only suggestions that differ from the input by a typing error. clap also suggests more distant
-/// commands, and some of these make changes although the user only wanted to read.
-fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
-    let strings = |kind| match error.get(kind) {
+/// The texts of a kind in an error.
+fn values(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
         Some(ContextValue::Strings(texts)) => texts.clone(),
         _ => Vec::new(),
-    };
+    }
+}
+
+/// Keeps only suggestions that differ from the input by a typing error. clap also suggests more distant
+/// commands, and some of these make changes although the user only wanted to read.
+fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
+    let values = |kind| values(&error, kind);
     if error.kind() == ErrorKind::UnknownArgument {
-        let [typed, suggested] = [ContextKind::InvalidArg, ContextKind::SuggestedArg].map(strings);
+        let [typed, suggested] = [ContextKind::InvalidArg, ContextKind::SuggestedArg].map(values);
         let is_near = |typed: &String| !near(typed, suggested.iter().map(String::as_str)).is_empty();
         if !typed.iter().any(is_near) {
             error.remove(ContextKind::SuggestedArg);
@@ -116,8 +114,8 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
         error.remove(ContextKind::Suggested);
         return error.with_cmd(tree);
     }
-    let typed = strings(ContextKind::InvalidSubcommand);
-    let by_clap = strings(ContextKind::SuggestedSubcommand);
+    let typed = values(ContextKind::InvalidSubcommand);
+    let by_clap = values(ContextKind::SuggestedSubcommand);
     let Some(typed) = typed.first() else {
         return error;
     };
@@ -148,8 +146,8 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
 
 /// Adds the flag for the file to an error about `-o FILE`, if the command has such a flag.
 fn of_file(mut error: clap::Error, writes_file: bool) -> clap::Error {
-    let is_output = matches!(error.get(ContextKind::InvalidArg),
-        Some(ContextValue::String(arg)) if arg.starts_with("--output "));
+    let is_output =
+        values(&error, ContextKind::InvalidArg).iter().any(|argument| argument.starts_with("--output "));
     if writes_file && is_output && error.kind() == ErrorKind::ValueValidation {
         let tip = "to write to this file, use '--output-file'".to_owned();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

@@ -7,9 +7,8 @@ use crate::api::{Skyhook, Status};
 use crate::args::nodes::OnNodes;
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Node, Source};
-use crate::commands::shared::command::{Write, command, group};
-use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
+use crate::commands::shared::command::{Write, change, command, group};
+use crate::error::{Error, Result};
 use crate::plan::planners::{self, batches};
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
@@ -58,17 +57,13 @@ pub struct Args {
 }
 
 command! {
-    "deployment-policy reset": Args => run,
+    "deployment-policy reset": Args => async |ctx, args: &Args| {
+        change(ctx, args, None, &Source::REQUIRED_FOR_CHANGES, &args.safety).await
+    },
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
     plans: plan,
-}
-
-async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
-    let plan = plan(&cluster, args)?;
-    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

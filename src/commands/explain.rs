@@ -5,13 +5,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::shared::command::command;
-use super::shared::rule::{self, Document, find_rule, severity};
+use super::shared::rule::{self, Document, find_rule};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, FoldedRule, LintRule};
 use crate::plan::Grade;
-use crate::rules::{self, Rule};
-use crate::view::text::{self, Text};
+use crate::rules::{self, Rule, Severity};
+use crate::view::text::{self, Line, Text};
 use crate::view::{Items, Joined, List, View, document, list};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
@@ -125,13 +125,11 @@ impl Topic {
         let mut text = Text::new();
         match self {
             Topic::Rule(rule) => {
-                let title = text::name(rule.code) + " " + text::heading(rule.name);
-                text.line(title + " (" + severity(rule.severity) + ")");
+                text.line(heading(rule.code, rule.name, rule.severity));
                 if !rule.blocks.is_empty() {
                     text.line(text::dim(blocks(rule)));
                 }
-                text.blank();
-                text.indented(2, Text::markdown(rule.docs));
+                text.blank().indented(2, Text::markdown(rule.docs));
             }
             Topic::Lint(rule, folded) => {
                 if let Some(FoldedRule { code, name, into }) = folded {
@@ -140,11 +138,9 @@ impl Topic {
                     ));
                     text.blank();
                 }
-                let title = text::name(rule.code) + " " + text::heading(rule.name);
-                text.line(title + " (" + severity(rule.severity) + ")");
+                text.line(heading(rule.code, rule.name, rule.severity));
                 text.line(text::dim("checked by lint, before a manifest is applied"));
-                text.blank();
-                text.indented(2, Text::markdown(rule.docs));
+                text.blank().indented(2, Text::markdown(rule.docs));
             }
             Topic::Grade(grade) => {
                 text.line(text::name(grade) + " (grade): " + grade.meaning());
@@ -154,7 +150,7 @@ impl Topic {
                     "The grade of a plan or remedy shows its worst possible effect on the cluster:",
                 );
                 for grade in Grade::ALL {
-                    all.item("- ", format!("{grade} ({}): {}", grade.word(), grade.meaning()));
+                    all.item("- ", grade_line(grade));
                 }
                 text.indented(2, all);
             }
@@ -175,11 +171,10 @@ impl Topic {
     }
 
     fn reference(&self) -> String {
-        match self {
-            Topic::Rule(rule) => format!("rule/{}", rule.code),
-            Topic::Lint(rule, _) => format!("rule/{}", rule.code),
-            Topic::Grade(grade) => format!("grade/{grade}"),
-            Topic::Term(term) => format!("term/{}", term.term),
+        match self.document() {
+            TopicDocument::Rule(rule) => format!("rule/{}", rule.code),
+            TopicDocument::Grade(grade) => format!("grade/{}", grade.grade),
+            TopicDocument::Term(term) => format!("term/{}", term.term),
         }
     }
 
@@ -193,6 +188,11 @@ impl Topic {
             Topic::Term(term) => TopicDocument::Term(term.clone()),
         }
     }
+}
+
+/// The first line of a rule: `SKY201 package-erroring (error)`.
+fn heading(code: &str, name: &str, severity: Severity) -> Line {
+    text::name(code) + " " + text::heading(name) + " (" + rule::severity(severity) + ")"
 }
 
 /// The list of all rules.
@@ -274,14 +274,16 @@ fn lint_page(rule: &LintRule) -> String {
 }
 
 fn grade_page(grade: Grade) -> String {
-    let rows: String = Grade::ALL
-        .iter()
-        .map(|grade| format!("- {grade} ({}): {}\n", grade.word(), grade.meaning()))
-        .collect();
+    let rows = Grade::ALL.map(|grade| format!("- {}\n", grade_line(grade))).concat();
     format!(
         "# {grade}: {}\n\nThe grade of a plan or remedy shows its worst possible effect on the cluster:\n\n{rows}",
         grade.meaning()
     )
+}
+
+/// A grade in a list: `B2 (rerun): packages run`.
+fn grade_line(grade: Grade) -> String {
+    format!("{grade} ({}): {}", grade.word(), grade.meaning())
 }
 
 fn term_page(term: &TermDocument) -> String {

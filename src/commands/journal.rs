@@ -4,15 +4,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::apply::journal::record::Begun;
+use crate::apply::StepResult;
 use crate::apply::journal::{Record, Store, Undone};
-use crate::apply::{StepResult, StopReason};
 use crate::args::listing::Sorting;
 use crate::commands::shared::command::{command, group};
 use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Label, Text};
-use crate::view::{Columns, Items, Table, View, age, document, plural, time, to_json};
+use crate::view::{Columns, Items, Table, View, age, document, plural, result_words, time, to_json};
 
 group! {
     /// Inspect past changes
@@ -50,7 +49,7 @@ command! {
 
 command! {
     "journal show": Show => show,
-    prints: { "Journal": Document<'static> },
+    prints: { "Journal": Record },
 }
 
 async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
@@ -204,22 +203,10 @@ impl View for JournalView {
         }
         let mut table = Table::new(["object", "result", "change"]).wrap_last();
         for (step, result) in begun.plan.steps().zip(self.0.results.iter().flatten()) {
-            let (result, reason) = match result {
-                None => ("unknown", None),
-                Some(StepResult::Applied) => ("changed", None),
-                Some(StepResult::Partly { reason }) => ("changed", Some(reason)),
-                Some(StepResult::Unchanged) => ("unchanged", None),
-                Some(StepResult::Gone) => ("gone", None),
-                Some(StepResult::NotReached) => ("not reached", None),
-                Some(StepResult::Kept { reason }) => ("kept for another owner", Some(reason)),
-                Some(StepResult::Skipped { reason }) => ("skipped", Some(reason)),
-                Some(StepResult::Failed { reason }) => ("failed", Some(reason)),
-                Some(StepResult::Unknown { reason }) => ("unknown", Some(reason)),
-            };
-            let change = match reason {
-                Some(reason) => reason.clone(),
-                None => step.change.describe().join("; "),
-            };
+            let (_, result, reason) =
+                result.as_ref().map_or((Label::Warning, "unknown", ""), |result| result_words(result));
+            let change =
+                if reason.is_empty() { step.change.describe().join("; ") } else { reason.to_owned() };
             table.row([text::name(&step.target).into(), result.into(), change.into()]);
         }
         text.blank().table(table);
@@ -236,20 +223,6 @@ impl View for JournalView {
     }
 
     fn document(&self) -> Value {
-        let Record { begun, results, ended, .. } = &self.0;
-        document("Journal", &Document { begun, results, ended: ended.as_ref() })
+        document("Journal", &self.0)
     }
-}
-
-/// The changes of one command, with their results.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Document<'a> {
-    /// The command and its plan.
-    begun: &'a Begun,
-    /// The result of each step, by stage; null if unknown.
-    results: &'a [Vec<Option<StepResult>>],
-    /// Why the plan ended; absent if the command was interrupted before it recorded its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ended: Option<&'a StopReason>,
 }

@@ -111,67 +111,69 @@ const GO_NEEDS: [Source; 8] = {
 };
 
 command! {
-    "pause": Pause => async |ctx, args: &Pause| stop(ctx, Verb::Pause, &args.with).await,
+    "pause": Pause => async |ctx, args: &Pause| run(ctx, args.with.request(Verb::Pause), &args.with.safety).await,
     needs: STOP_NEEDS,
     writes: &[Write::Skyhooks],
-    plans: |cluster, args: &Pause| plan_stop(cluster, Verb::Pause, &args.with),
+    plans: |cluster, args: &Pause| args.with.request(Verb::Pause).plan(cluster),
 }
 
 command! {
-    "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
+    "resume": Resume => async |ctx, args: &Resume| run(ctx, args.with.request(Verb::Resume), &args.with.safety).await,
     needs: GO_NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
-    plans: |cluster, args: &Resume| plan_go(cluster, Verb::Resume, &args.with),
+    plans: |cluster, args: &Resume| args.with.request(Verb::Resume).plan(cluster),
 }
 
 command! {
-    "disable": Disable => async |ctx, args: &Disable| stop(ctx, Verb::Disable, &args.with).await,
+    "disable": Disable => async |ctx, args: &Disable| run(ctx, args.with.request(Verb::Disable), &args.with.safety).await,
     // Nodes are needed to predict the custom resources that no longer wait.
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
-    plans: |cluster, args: &Disable| plan_stop(cluster, Verb::Disable, &args.with),
+    plans: |cluster, args: &Disable| args.with.request(Verb::Disable).plan(cluster),
 }
 
 command! {
-    "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
+    "enable": Enable => async |ctx, args: &Enable| run(ctx, args.with.request(Verb::Enable), &args.with.safety).await,
     needs: GO_NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Skyhooks],
-    plans: |cluster, args: &Enable| plan_go(cluster, Verb::Enable, &args.with),
+    plans: |cluster, args: &Enable| args.with.request(Verb::Enable).plan(cluster),
 }
 
-fn plan_stop(cluster: &Cluster, verb: Verb, args: &Stop) -> Result<Plan> {
-    Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false }.plan(cluster)
+impl Stop {
+    fn request(&self, verb: Verb) -> Request<'_> {
+        Request { verb, of: &self.of, reason: self.reason.as_deref(), force: false }
+    }
 }
 
-fn plan_go(cluster: &Cluster, verb: Verb, args: &Go) -> Result<Plan> {
-    Request { verb, of: &args.of, reason: None, force: args.force }.plan(cluster)
+impl Go {
+    fn request(&self, verb: Verb) -> Request<'_> {
+        Request { verb, of: &self.of, reason: None, force: self.force }
+    }
 }
 
-async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
-    // A pause holds up later custom resources as well; after a disable, they continue.
-    let needs: &[Source] = if verb == Verb::Pause { &STOP_NEEDS } else { &Source::OF_ROLLOUTS };
-    let cluster = ctx.load_to_change(needs, &[]).await?;
-    let mut plan = plan_stop(&cluster, verb, args)?;
+async fn run(ctx: &mut Ctx, request: Request<'_>, safety: &Confirmation) -> Result<Exit> {
+    let (needs, required): (&[Source], &[Source]) = match request.verb {
+        // A pause holds up later custom resources as well; after a disable, they continue.
+        Verb::Pause => (&STOP_NEEDS, &[]),
+        Verb::Disable => (&Source::OF_ROLLOUTS, &[]),
+        Verb::Resume | Verb::Enable => (&GO_NEEDS, &Source::REQUIRED_FOR_CHANGES),
+    };
+    let cluster = ctx.load_to_change(needs, required).await?;
+    let mut plan = request.plan(&cluster)?;
     ctx.forecast(&cluster, &mut plan).await;
-    ctx.execute_with(&plan, &Safety::from(&args.safety), CommandOptions::default(), None).await
-}
-
-async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&GO_NEEDS, &Source::REQUIRED_FOR_CHANGES).await?;
-    let mut plan = plan_go(&cluster, verb, args)?;
-    ctx.forecast(&cluster, &mut plan).await;
-    if plan.is_empty() {
+    let starts = !request.verb.sets();
+    if starts && plan.is_empty() {
         // Name the skipped custom resources here: an empty plan has no preview.
         for left in &plan.consequences.notes {
             ctx.note(left.as_str());
         }
     }
-    // Existing scripts run these commands without a confirmation and a terminal, and expect exit code 0.
-    let manner = CommandOptions { aborts: true, ..CommandOptions::default() };
-    ctx.execute_with(&plan, &Safety::from(&args.safety), manner, None).await
+    // Existing scripts resume and enable without a confirmation and a terminal, and expect exit code 0.
+    let options = CommandOptions { aborts: starts, ..CommandOptions::default() };
+    ctx.execute_with(&plan, &Safety::from(safety), options, None).await
 }
 
 /// The custom resources of a change.
@@ -283,33 +285,19 @@ impl Request<'_> {
             stopped.partition(|s| cluster.hold(s).is_some_and(|(_, state)| !state.is_left_behind()));
         let (ours, others): (Vec<&Skyhook>, Vec<&Skyhook>) =
             free.into_iter().partition(|skyhook| self.is_ours(cluster, skyhook));
-        let did_not = match self.verb {
-            Verb::Resume => "this plugin did not pause",
-            _ => "this plugin did not disable",
-        };
         let left = [
-            self.left_note(&others, did_not),
-            self.left_note(&in_use, "a command that may still be running has paused"),
+            self.left_note(&others, "not stopped by this plugin"),
+            self.left_note(&in_use, "paused by a command that may still be running"),
         ];
         Ok((ours, left.into_iter().flatten().collect()))
     }
 
-    /// A note about custom resources that `--all` skips; `why` is a clause without its object.
+    /// A note about custom resources that `--all` skips.
     fn left_note(&self, skyhooks: &[&Skyhook], why: &str) -> Option<String> {
         let names: Vec<String> = skyhooks.iter().map(|s| s.reference()).collect();
-        let (stay, them, their_names) = match names.len() {
-            0 => return None,
-            1 => ("stays", "it", "its name"),
-            _ => ("stay", "them", "their names"),
-        };
-        let (stopped, word) = match self.verb {
-            Verb::Resume => ("paused", "resume"),
-            _ => ("disabled", "enable"),
-        };
-        Some(format!(
-            "{} {stay} {stopped}, because {why} {them}; to {word} {them}, specify {their_names} or add --force",
-            list(&names)
-        ))
+        let verb = self.verb.word();
+        (!names.is_empty())
+            .then(|| format!("skips {} ({why}); to {verb} these, specify names or add --force", list(&names)))
     }
 
     /// Whether this plugin stopped the custom resource.
@@ -465,8 +453,10 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     if verb == Verb::Pause {
         let on = running.limited(6);
         if runs_jobs && !running.is_empty() {
+            let interrupts = package_runs.all().iter().any(|run| run.works() && run.interrupt);
+            let among = if interrupts { ", interrupts among them" } else { "" };
             effects.warn(format!(
-                "{reference}: stages that are running on {on} are stopped, and start again after `resume`"
+                "{reference}: stages that are running on {on} are stopped, and start again after `resume`{among}"
             ));
         } else if !running.is_empty() {
             effects.notes.push(format!("stages of {name} that are running on {on} run to completion"));

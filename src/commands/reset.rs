@@ -1,6 +1,8 @@
 //! `reset`: makes packages run again from the start.
 
-use crate::api::Skyhook;
+use std::collections::BTreeSet;
+
+use crate::api::{Entry, Skyhook};
 use crate::args::nodes::Selection;
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
@@ -10,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::{merge, reset};
 use crate::plan::{Plan, planners};
-use crate::view::plural;
+use crate::view::{list, plural};
 
 /// Reset package state, so that packages rerun from the start
 ///
@@ -101,15 +103,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             "no custom resource specified; give its NAME, or nodes with --node, --match or -l",
         ));
     }
-    if args.unreadable {
-        let named = scope::named_nodes(query, None, None);
-        let cluster = ctx.limit_to(named).load_to_change(&OF_RESTORES, &Source::REQUIRED_FOR_CHANGES).await?;
-        let plan = plan(&cluster, args)?;
-        return ctx.execute(&cluster, plan, &args.safety).await;
-    }
+    let needs: &[Source] = if args.unreadable { &OF_RESTORES } else { &Source::OF_ROLLOUTS };
     let named = scope::named_nodes(query, args.name.as_deref(), package);
-    let cluster =
-        ctx.limit_to(named).load_or_leftovers(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
+    let cluster = ctx.limit_to(named).load_or_leftovers(needs, &Source::REQUIRED_FOR_CHANGES).await?;
     let plan = plan(&cluster, args)?;
     if !query.is_empty() && scope::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");
@@ -122,8 +118,21 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             }
             ctx.warn(unknown.message);
             unknown.hints.into_iter().for_each(|hint| ctx.note(hint));
-        } else if let Some((package, _)) = args.package.as_deref().map(split_package) {
+        } else if let Some((package, version)) = args.package.as_deref().map(split_package) {
             scope::known_package(&cluster, name, package)?;
+            let entries = cluster.tracked(name).flat_map(|(_, on)| on.entries());
+            let versions: BTreeSet<&str> = entries
+                .map(Entry::identity)
+                .filter(|(own, _)| *own == package)
+                .map(|(_, version)| version)
+                .collect();
+            if let Some(version) = version.filter(|version| !versions.contains(version)) {
+                let recorded = match Vec::from_iter(versions) {
+                    versions if versions.is_empty() => String::new(),
+                    versions => format!("; recorded: {}", list(&versions)),
+                };
+                ctx.warn(format!("no node records {package} {version}{recorded}"));
+            }
         }
     }
     ctx.execute(&cluster, plan, &args.safety).await

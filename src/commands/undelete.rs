@@ -225,27 +225,24 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
     store.trusted()?;
     let kind = Kind::from(cluster.flavor());
     let here = if cluster.from_files { None } else { Some(ctx.here().await?.origin) };
+    let records = match id {
+        Some(id) => vec![store.read(id)?],
+        None => {
+            let (mut records, complaints) = store.all()?;
+            complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
+            // Skip custom resources of the same name from other clusters.
+            let is_here =
+                |record: &Record| here.as_ref().is_none_or(|here| record.begun.origin().is_taken_for(here));
+            records.retain(is_here);
+            records
+        }
+    };
     let mut known: Vec<String> = Vec::new();
-    if let Some(id) = id {
-        let record = store.read(id)?;
+    for record in records {
         if let Some(saved) = saved(&record, kind, name) {
             return of_this_cluster(ctx, cluster, &record, saved).await;
         }
         known.extend(names(&record, kind));
-    } else {
-        let (records, complaints) = store.all()?;
-        complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
-        for record in records {
-            // Skip custom resources of the same name from other clusters.
-            let origin = record.begun.origin();
-            if here.as_ref().is_some_and(|here| !origin.is_taken_for(here)) {
-                continue;
-            }
-            if let Some(saved) = saved(&record, kind, name) {
-                return of_this_cluster(ctx, cluster, &record, saved).await;
-            }
-            known.extend(names(&record, kind));
-        }
     }
     let what = format!("saved {}", cluster.flavor().kind());
     let known = known.iter().map(String::as_str);

@@ -5,9 +5,8 @@ use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::args::nodes::Selection;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
-use crate::commands::shared::command::{Write, command};
-use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
+use crate::commands::shared::command::{Write, change, command};
+use crate::error::{Error, Result};
 use crate::plan::planners::{self, node, pause_guard};
 use crate::plan::{Change, Plan, Refusal, Step, Target};
 use crate::view::{NodeSet, plural};
@@ -64,16 +63,12 @@ pub struct Args {
 }
 
 command! {
-    "update-state": Args => run,
+    "update-state": Args => async |ctx, args: &Args| {
+        change(ctx, args, None, &Source::REQUIRED_FOR_CHANGES, &args.safety).await
+    },
     needs: Source::OF_ROLLOUTS,
     writes: &[Write::Nodes, Write::Skyhooks],
     plans: plan,
-}
-
-async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
-    let plan = plan(&cluster, args)?;
-    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

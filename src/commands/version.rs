@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::progress;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
@@ -41,15 +42,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
-    let load = ctx.load(&[Source::Operator]);
-    let loaded = if timeout.is_zero() {
-        load.await
-    } else {
-        tokio::time::timeout(timeout, load)
-            .await
-            .unwrap_or_else(|_| Err(crate::error::Error::failed("timed out")))
-    };
-    match loaded {
+    match progress::load_within(ctx, &[Source::Operator], timeout).await {
         Ok(cluster) => Operator::of(&cluster),
         Err(error) => Operator { reason: Some(error.message), ..Operator::default() },
     }
@@ -107,11 +100,8 @@ impl View for Version {
         let mut text = Text::new();
         text.line(format!("Skyhook plugin:   {}", self.plugin.version));
         if let Some(operator) = &self.operator {
-            let version = match (&operator.version, &operator.reason) {
-                (Some(version), _) => version.clone(),
-                (None, Some(reason)) => format!("unknown ({reason})"),
-                (None, None) => "unknown".to_owned(),
-            };
+            let unknown = || format!("unknown ({})", operator.reason.as_deref().unwrap_or_default());
+            let version = operator.version.clone().unwrap_or_else(unknown);
             text.line(format!("Skyhook operator: {version}"));
             if let Some(api) = &operator.api {
                 text.line(format!("API:              {api}"));

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use serde_json::Value;
+
 use super::process::{Question, Unconfirmed};
 use super::wait::WatchStrategy;
 use super::watch::WatchOrigin;
@@ -12,10 +14,11 @@ use crate::apply::{
     ApplyEvent, Canary, Journal, Options, PlanOutcome, StepResult, StopReason, Stopper, WaitStrategy, apply,
     file as apply_file, preflight,
 };
+use crate::args::redacted::redacted;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::{ActiveApi, Cluster};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{Grade, Plan, ReadSpec, Refusal, SavedPlan, Target, growth};
+use crate::plan::{Grade, Plan, Refusal, ResourceState, SavedPlan, Step, Target, growth};
 use crate::view::outcome_view::OutcomeView;
 use crate::view::preview::Preview;
 use crate::view::{View, count, duration_text, list, plural};
@@ -89,7 +92,7 @@ impl Ctx {
                 return Ok(Exit::Done);
             }
             let aim = waiting.as_ref().map(|w| &*w.aim);
-            let outcome = PlanOutcome::nothing_done(plan);
+            let outcome = PlanOutcome::not_begun(plan, StopReason::Finished);
             return self.close(plan, &outcome, None, safety, aim, &command_options);
         }
         within(changes, safety)?;
@@ -160,7 +163,7 @@ impl Ctx {
             return Ok(());
         }
         let cluster = self.limit_to(named).load_to_plan(&needs, &required, leftovers).await?;
-        let specs = ReadSpec::of_plan(specs, plan);
+        let specs = ResourceState::of_plan(specs, plan);
         match self.growth(&cluster, plan, &specs).await {
             None => Ok(()),
             Some(growth) => Err(Refusal::ChangedSincePreview { change: growth.to_string() }.into()),
@@ -169,11 +172,14 @@ impl Ctx {
 
     /// Why a plan that was made earlier, from these specs, is not applied to this cluster: its effects have grown, or
     /// cannot be compared.
-    pub async fn growth(&self, cluster: &Cluster, plan: &Plan, specs: &[ReadSpec]) -> Option<String> {
+    pub async fn growth(&self, cluster: &Cluster, plan: &Plan, specs: &[ResourceState]) -> Option<String> {
         let mut now = plan.clone();
         self.forecast(cluster, &mut now).await;
-        let read = ReadSpec::all(cluster);
-        let grown = growth(plan, &now).or_else(|| specs.iter().find_map(|spec| spec.changed(&read, plan)))?;
+        let changed = |state: &ResourceState| {
+            let object = cluster.skyhook(&state.target.name).map_or(&Value::Null, |skyhook| &skyhook.whole);
+            state.changed(plan, object, |_| true)
+        };
+        let grown = growth(plan, &now).or_else(|| specs.iter().find_map(changed))?;
         let unread = [("nodes", cluster.nodes.unread()), ("pods", cluster.pods.unread())];
         let unread = unread.into_iter().find_map(|(what, why)| Some((what, why?)));
         Some(unread.map_or(grown, |(what, why)| {
@@ -222,12 +228,13 @@ impl Ctx {
         };
         let here = tokio::select! {
             biased;
-            () = &mut interrupt => return Ok((PlanOutcome::not_begun(plan), None)),
+            () = &mut interrupt => return Ok((PlanOutcome::not_begun(plan, StopReason::Interrupted), None)),
             here = asked => here?,
         };
         let mut journal = match here {
             Some(here) => {
-                let command = process::command_line(&self.process);
+                let command =
+                    redacted(self.process.args.iter().map(|word| word.to_string_lossy().into_owned()));
                 let circumstances = Circumstances { at: super::now(), command, origin: here.origin, undoes };
                 Some(Journal::begin(&self.journals()?, plan, circumstances)?)
             }
@@ -242,18 +249,12 @@ impl Ctx {
             self.warn(notice);
         }
         if options.dry_run {
-            for step in plan.steps() {
-                if plan.recreates(step) {
-                    self.warn(format!(
-                        "{} still exists, so the dry run could not check its recreation",
-                        step.target
-                    ));
-                } else if plan.targets_created_object(step) {
-                    self.warn(format!(
-                        "{} is not created in a dry run, so the dry run could not check this step: {}",
-                        step.target, step.reason
-                    ));
-                }
+            let depends = |step: &&Step| plan.recreates(step) || plan.targets_created_object(step);
+            for step in plan.steps().filter(depends) {
+                self.warn(format!(
+                    "{} is not deleted or created in a dry run, so the dry run could not check this step: {}",
+                    step.target, step.reason
+                ));
             }
         }
         Ok((outcome, journal.map(|j| j.id)))
@@ -445,31 +446,16 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
 
 /// Notices about concurrent changes by others and their effect on the plan.
 pub fn concurrent_changes(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
-    let mut notices = deleted_meanwhile(plan, outcome);
-    for (step, result) in outcome.of(plan) {
-        // Report only kept pauses: kept cordons already appear in the preview and in the closing table.
-        if let (StepResult::Kept { reason }, true) = (result, step.change.is_hold()) {
-            notices.push(format!("{} stays paused: {reason}", step.target));
+    let notices = outcome.of(plan).filter_map(|(step, result)| match result {
+        // A hold ends with its object.
+        StepResult::Gone if !step.change.is_hold() => {
+            Some(format!("{} was deleted in the meantime; skipped: {}", step.target, step.reason))
         }
-    }
-    notices
-}
-
-/// Lists objects deleted during the run and the changes skipped for them. Holds are not listed: a hold ends
-/// with its object.
-fn deleted_meanwhile(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
-    let mut deleted: Vec<(String, Vec<&str>)> = Vec::new();
-    for (step, _) in
-        outcome.of(plan).filter(|(step, result)| **result == StepResult::Gone && !step.change.is_hold())
-    {
-        let target = step.target.to_string();
-        match deleted.iter_mut().find(|(name, _)| *name == target) {
-            Some((_, left_out)) => left_out.push(&step.reason),
-            None => deleted.push((target, vec![&step.reason])),
+        // Kept cordons already appear in the preview and in the closing table.
+        StepResult::Kept { reason } if step.change.is_hold() => {
+            Some(format!("{} stays paused: {reason}", step.target))
         }
-    }
-    let notices = deleted.into_iter().map(|(target, left_out)| {
-        format!("{target} was deleted in the meantime; skipped: {}", left_out.join("; "))
+        _ => None,
     });
     notices.collect()
 }

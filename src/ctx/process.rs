@@ -12,7 +12,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::Ctx;
 use crate::apply::Stopper;
 use crate::apply::journal::Store;
-use crate::args::redacted::redacted;
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
 use crate::plan::{Grade, Plan, Refusal};
@@ -82,33 +81,6 @@ pub fn survive_file_size_limit() {
 #[cfg(not(unix))]
 pub fn survive_file_size_limit() {}
 
-/// Refuses to start with fewer open files than the runtime itself needs: it would abort without a message.
-///
-/// # Errors
-///
-/// The limit (`ulimit -n`) is too low.
-#[cfg(unix)]
-pub fn check_open_files() -> Result<()> {
-    const LEAST: u64 = 16;
-    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
-        Some(limit) if limit < LEAST => Err(crate::error::Error::failed(format!(
-            "cannot start: the limit on open files is {limit}, and at least {LEAST} are needed"
-        ))
-        .hint("raise the limit: ulimit -n 1024")),
-        _ => Ok(()),
-    }
-}
-
-/// Accepts any limit: it exists on Unix only.
-///
-/// # Errors
-///
-/// None.
-#[cfg(not(unix))]
-pub fn check_open_files() -> Result<()> {
-    Ok(())
-}
-
 #[cfg(unix)]
 async fn next(signals: std::io::Result<Signal>) {
     match signals {
@@ -150,17 +122,9 @@ fn asked_to_end() -> impl Future<Output = ()> {
     }
 }
 
-/// The result of reading standard input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
-    /// A line with its line break, which is missing at the end of the input; empty if nothing follows.
-    Of(String),
-    /// The interrupt came before the line.
-    Interrupted,
-}
-
-/// Reads the next line of standard input, at most `MOST` bytes of it, unless `interrupt` resolves first.
-pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
+/// Reads the next line of standard input, at most `MOST` bytes of it, with its line break, which is missing at the end of
+/// the input; `None` if `interrupt` resolves first.
+async fn line(interrupt: impl Future<Output = ()>) -> Option<String> {
     const MOST: u64 = 1024;
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A blocking read cannot be canceled; on a detached thread it does not delay the exit.
@@ -172,14 +136,9 @@ pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     });
     tokio::select! {
         biased;
-        () = interrupt => Line::Interrupted,
-        line = receiver => Line::Of(line.unwrap_or_default()),
+        () = interrupt => None,
+        line = receiver => Some(line.unwrap_or_default()),
     }
-}
-
-/// The command line without secrets, for the journal.
-pub fn command_line(process: &Process) -> Vec<String> {
-    redacted(process.args.iter().map(|word| word.to_string_lossy().into_owned()))
 }
 
 /// The answer that confirms a plan.
@@ -232,12 +191,12 @@ impl Question {
         // Catch Ctrl-C before the question is shown.
         let interrupt = interrupt(process);
         screen.prompt(&self.words(plan, terminal));
-        let line = if process.is_own() { line(interrupt).await } else { Line::Of(String::new()) };
+        let line = if process.is_own() { line(interrupt).await } else { Some(String::new()) };
         // Start the next output on a new line, even if Enter was not pressed.
-        if !matches!(&line, Line::Of(typed) if terminal && typed.ends_with('\n')) {
+        if !matches!(&line, Some(typed) if terminal && typed.ends_with('\n')) {
             screen.prompt("\n");
         }
-        let Line::Of(line) = line else {
+        let Some(line) = line else {
             return Err(Unconfirmed::Interrupted);
         };
         let yes = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");

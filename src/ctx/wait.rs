@@ -2,8 +2,6 @@
 
 use std::cell::OnceCell;
 use std::fmt::Write;
-#[cfg(unix)]
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{self, Duration};
 
@@ -21,8 +19,6 @@ use crate::cluster::{Cluster, ResourceVersions};
 use crate::error::{Error, Exit, Result};
 use crate::plan::Goal;
 use crate::screen::Screen;
-#[cfg(unix)]
-use crate::screen::keys::QuietKeys;
 use crate::view::text::{Line, Text};
 use crate::view::{View, human, list};
 use crate::wait::{BlockerCheck, Wait};
@@ -181,7 +177,8 @@ async fn watch_for(
     // Time of the next drawing without a change: the screen shows ages and unwatched sources.
     let mut next_unchanged = last;
     let mut changed = true;
-    shown.tick();
+    // Redraw every second, so that the elapsed time stays current.
+    shown.bar.enable_steady_tick(Duration::from_secs(1));
     loop {
         if let Some(notice) = watch.notice() {
             shown.contact(notice);
@@ -306,8 +303,6 @@ pub(super) struct Display<'a> {
     on_stdout: bool,
     /// Start of the current outage of the API server; `None` while it responds.
     away_since: Arc<Mutex<Option<time::Instant>>>,
-    #[cfg(unix)]
-    quiet: Option<QuietKeys<OwnedFd>>,
 }
 
 impl<'a> Display<'a> {
@@ -329,33 +324,10 @@ impl<'a> Display<'a> {
             // Writing to memory cannot fail.
             let _ = text.write_str(&words);
         }));
-        #[cfg(unix)]
-        let quiet = {
-            let (out, err) = (std::io::stdout(), std::io::stderr());
-            let terminal = if on_stdout { out.as_fd() } else { err.as_fd() };
-            let own = (!bar.is_hidden()).then(|| terminal.try_clone_to_owned().ok());
-            own.flatten().map(QuietKeys::new)
-        };
-        Display {
-            screen,
-            bar,
-            on_stdout,
-            away_since,
-            #[cfg(unix)]
-            quiet,
-        }
-    }
-
-    /// Redraws every second, so that the elapsed time stays current.
-    pub fn tick(&self) {
-        self.bar.enable_steady_tick(Duration::from_secs(1));
+        Display { screen, bar, on_stdout, away_since }
     }
 
     pub fn look(&mut self, look: AimProgress) -> Wait {
-        #[cfg(unix)]
-        if let Some(quiet) = &self.quiet {
-            quiet.reapply();
-        }
         let screen = &mut *self.screen;
         match (self.on_stdout, screen.out.redraws, screen.err.redraws) {
             (true, true, _) => show(&self.bar, screen.drawn_out(&look.whole)),

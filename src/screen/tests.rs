@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -21,19 +23,31 @@ impl View for Status {
     }
 }
 
-fn terminal() -> Screen<Vec<u8>, Vec<u8>> {
-    let mut screen = Screen::in_memory();
+/// Two pipes into memory.
+fn in_memory() -> (Screen, Process) {
+    let process = Process::within(Vec::new(), HashMap::new());
+    (Screen::new(ColorChoice::Never, &process), process)
+}
+
+/// The text written to stdout and to stderr.
+fn texts(process: &Process) -> (String, String) {
+    let [out, err] = process.written().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (out, err)
+}
+
+fn terminal() -> (Screen, Process) {
+    let (mut screen, process) = in_memory();
     screen.out.terminal = true;
     screen.out.colour = true;
     screen.out.width = Some(80);
     screen.err.colour = true;
     screen.err.width = Some(40);
-    screen
+    (screen, process)
 }
 
 #[test]
 fn shows_a_view_on_stdout() {
-    let mut screen = Screen::in_memory();
+    let (mut screen, process) = in_memory();
     let shown = screen.show(&Status, &Output::default());
     assert_eq!(shown.expect("it is shown"), Shown::Whole);
     let output = Output { no_headers: true, ..Output::default() };
@@ -41,7 +55,7 @@ fn shows_a_view_on_stdout() {
     let output = Output { format: OutputFormat::Json, ..Output::default() };
     let _ = screen.show(&Status, &output).expect("it is shown");
     assert_eq!(
-        screen.texts(),
+        texts(&process),
         (
             "NODE   STATUS\ngpu-1  erroring^[[2J\n\
              gpu-1  erroring^[[2J\n\
@@ -54,11 +68,11 @@ fn shows_a_view_on_stdout() {
 
 #[test]
 fn colours_meanings_only() {
-    let mut screen = terminal();
+    let (mut screen, process) = terminal();
     let _ = screen.show(&Status, &Output::default()).expect("it is shown");
     screen.warn("the API server says: " + text::name("x"));
     assert_eq!(
-        screen.texts(),
+        texts(&process),
         (
             "\x1b[1mNODE\x1b[0m   \x1b[1mSTATUS\x1b[0m\n\
              gpu-1  \x1b[31;1merroring^[[2J\x1b[0m\n"
@@ -71,17 +85,17 @@ fn colours_meanings_only() {
 #[test]
 fn data_is_harmless_on_a_terminal_and_untouched_in_a_pipe() {
     let data = "a\tb\n\x1b[31m";
-    let mut screen = terminal();
+    let (mut screen, process) = terminal();
     let _ = screen.print(data).expect("it is shown");
-    assert_eq!(screen.texts().0, "a\tb\n^[[31m");
-    let mut screen = Screen::in_memory();
+    assert_eq!(texts(&process).0, "a\tb\n^[[31m");
+    let (mut screen, process) = in_memory();
     let _ = screen.print(data).expect("it is shown");
-    assert_eq!(screen.texts().0, data);
+    assert_eq!(texts(&process).0, data);
 }
 
 #[test]
 fn talk_goes_to_stderr() {
-    let mut screen = Screen::in_memory();
+    let (mut screen, process) = in_memory();
     screen.err.width = Some(44);
     screen.note("No resources found.");
     screen.error(
@@ -89,7 +103,7 @@ fn talk_goes_to_stderr() {
         &["kubectl skyhook version", "or look elsewhere"],
     );
     assert_eq!(
-        screen.texts(),
+        texts(&process),
         (
             String::new(),
             "No resources found.\n\
@@ -162,10 +176,17 @@ fn the_environment_decides_on_colours_where_the_flag_does_not() {
 fn logs_are_exact_in_pipes_and_harmless_on_terminals() {
     let prefix = text::Label::Tint(1).span("node-1 apply") + " │ ";
     let line = b"\xffred \x1b[31m\x1b[2J\r\n";
-    let mut pipe = Screen::in_memory();
+    let (mut pipe, process) = in_memory();
     let _ = pipe.log(&prefix, line).expect("it is shown");
-    assert_eq!(pipe.out.writer, ["node-1 apply │ ".as_bytes(), line].concat());
-    let mut screen = terminal();
+    assert_eq!(process.written()[0], ["node-1 apply │ ".as_bytes(), line].concat());
+    let (mut screen, process) = terminal();
     let _ = screen.log(&prefix, line).expect("it is shown");
-    assert_eq!(screen.texts().0, "\x1b[32mnode-1 apply\x1b[0m │ \u{fffd}red ^[[31m^[[2J\n");
+    assert_eq!(texts(&process).0, "\x1b[32mnode-1 apply\x1b[0m │ \u{fffd}red ^[[31m^[[2J\n");
+}
+
+#[test]
+fn each_line_of_a_prefixed_screen_begins_with_its_name() {
+    let process = Process::within(Vec::new(), HashMap::new());
+    Screen::prefixed("prod", &process).error("a\nb", &["c"]);
+    assert_eq!(texts(&process).1, "prod: error: a\nprod:   b\nprod: hint: c\n");
 }

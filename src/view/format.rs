@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::jsonpath::{EvalError, JsonPath, Path, printed};
 use super::text::{Line, Text};
-use super::yaml::YamlError;
 use super::{Table, View, harmless_xml};
 use crate::program::{as_typed, document_as_typed};
 use crate::view::Joined;
@@ -81,12 +80,6 @@ pub struct FormatError(pub String);
 impl From<FormatError> for crate::error::Error {
     fn from(error: FormatError) -> Self {
         Self::failed(error)
-    }
-}
-
-impl From<YamlError> for FormatError {
-    fn from(error: YamlError) -> FormatError {
-        FormatError(error.to_string())
     }
 }
 

@@ -21,7 +21,7 @@ pub use nodewright::text::{
     duration_text, expand, for_how_long, harmless_json, harmless_lines, harmless_xml, human, is_harmless,
     list, natural, plural, sanitize, shell_words, some_of, time, to_json,
 };
-pub use outcome_view::{effects_text, to_come};
+pub use outcome_view::{effects_text, result_words, to_come};
 pub use table::{Columns, Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
 pub use upstream::{SortBy, Upstream};

@@ -101,7 +101,7 @@ impl OutcomeView<'_> {
         Some(match &self.outcome.ended {
             StopReason::Finished => return None,
             StopReason::Interrupted => {
-                if self.outcome.results.iter().flatten().all(StepResult::changed_nothing) {
+                if !self.outcome.results.iter().flatten().any(StepResult::may_have_changed) {
                     "interrupted before any change was made".to_owned()
                 } else if self.restored_everything() {
                     "interrupted; the pause was removed".to_owned()
@@ -180,24 +180,30 @@ impl OutcomeView<'_> {
     }
 }
 
+/// How the result of a step is shown, and its reason; empty if there is none.
+pub fn result_words(result: &StepResult) -> (Label, &'static str, &str) {
+    match result {
+        StepResult::Applied => (Label::Good, "changed", ""),
+        StepResult::Partly { reason } => (Label::Warning, "changed", reason),
+        StepResult::Unchanged => (Label::Good, "unchanged", ""),
+        StepResult::Gone => (Label::Warning, "gone", ""),
+        StepResult::NotReached => (Label::Warning, "not reached", ""),
+        StepResult::Kept { reason } => (Label::Warning, "kept for another owner", reason),
+        StepResult::Skipped { reason } => (Label::Warning, "skipped", reason),
+        StepResult::Failed { reason } => (Label::Error, "failed", reason),
+        StepResult::Unknown { reason } => (Label::Error, "unknown", reason),
+    }
+}
+
 impl View for OutcomeView<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let mut table = Table::new(["object", "result", "reason"]).wrap_last();
         let mut more = 0;
         for (step, result) in self.outcome.of(self.plan) {
-            let (label, result, reason) = match result {
-                StepResult::Applied | StepResult::Unchanged | StepResult::Gone if !wide => continue,
-                StepResult::NotReached if !wide => continue,
-                StepResult::Applied => (Label::Good, "changed", ""),
-                StepResult::Partly { reason } => (Label::Warning, "changed", reason.as_str()),
-                StepResult::Unchanged => (Label::Good, "unchanged", ""),
-                StepResult::Gone => (Label::Warning, "gone", ""),
-                StepResult::NotReached => (Label::Warning, "not reached", ""),
-                StepResult::Kept { reason } => (Label::Warning, "kept for another owner", reason.as_str()),
-                StepResult::Skipped { reason } => (Label::Warning, "skipped", reason.as_str()),
-                StepResult::Failed { reason } => (Label::Error, "failed", reason.as_str()),
-                StepResult::Unknown { reason } => (Label::Error, "unknown", reason.as_str()),
-            };
+            let (label, result, reason) = result_words(result);
+            if !wide && reason.is_empty() {
+                continue;
+            }
             if table.len() >= MOST_ROWS && !wide {
                 more += 1;
                 continue;

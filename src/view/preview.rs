@@ -123,7 +123,7 @@ impl View for Preview<'_> {
 /// Objects of one kind with equal changes in one stage.
 struct ChangeGroup {
     stage: usize,
-    kind: &'static str,
+    kind: String,
     lines: Vec<String>,
     names: Vec<String>,
 }

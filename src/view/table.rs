@@ -405,7 +405,7 @@ struct Rows {
 }
 
 impl Rows {
-    pub fn push(&mut self, cell: &Line) {
+    fn push(&mut self, cell: &Line) {
         for Span { label, text } in &cell.spans {
             self.text.push_str(text);
             self.spans.push((*label, to_u32(text.len())));
@@ -413,18 +413,18 @@ impl Rows {
         self.cells.push(to_u32(cell.spans.len()));
     }
 
-    pub fn append(&mut self, other: Rows) {
+    fn append(&mut self, other: Rows) {
         self.text.push_str(&other.text);
         self.spans.extend(other.spans);
         self.cells.extend(other.cells);
     }
 
     /// The number of cells.
-    pub fn cells(&self) -> usize {
+    fn cells(&self) -> usize {
         self.cells.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Line> {
+    fn iter(&self) -> impl Iterator<Item = Line> {
         self.split().map(|(spans, mut text)| {
             let spans = spans.iter().map(|(label, length)| {
                 let (own, rest) = text.split_at(*length as usize);
@@ -436,7 +436,7 @@ impl Rows {
     }
 
     /// The text of each cell without its labels.
-    pub fn texts(&self) -> impl Iterator<Item = &str> {
+    fn texts(&self) -> impl Iterator<Item = &str> {
         self.split().map(|(_, text)| text)
     }
 

@@ -312,30 +312,38 @@ impl Text {
 
     /// Passes the lines for a layout to `emit` one by one, as a table may be long.
     pub fn each_line(&self, layout: Layout, emit: impl FnMut(Line)) {
-        each_line(self, layout, emit);
+        let mut lines = Lines { emit, last: None };
+        for Block { indent, content } in &self.blocks {
+            let room = layout.width.map(|width| width.saturating_sub(*indent));
+            let mut line = |line: Line| {
+                lines.push(match *indent {
+                    0 => line,
+                    _ if line.is_empty() => line,
+                    by => plain(" ".repeat(by)) + line,
+                });
+            };
+            match content {
+                Content::Blank => lines.blank(),
+                Content::Line(own) => line(safe(own)),
+                Content::Summary(own) => line(match room {
+                    Some(room) => safe(own).truncated(room),
+                    None => safe(own),
+                }),
+                Content::Paragraph(mark, own) => {
+                    let room = room.map(|room| room.min(WIDEST));
+                    hanging(mark, &safe(own), room).into_iter().for_each(line);
+                }
+                Content::Table(table) => table.each_line(Layout { width: room, ..layout }, line),
+            }
+        }
+        if let Some(last) = lines.last.filter(|last| !last.is_empty()) {
+            (lines.emit)(last);
+        }
     }
 
     /// The text without labels and wrapping, as printed in a pipe.
     pub fn plain(&self) -> String {
         self.lines(Layout::PIPE).iter().map(|line| line.plain() + "\n").collect()
-    }
-
-    /// The text with its labels written out, for tests: `[error:stuck] since 5m`.
-    pub fn labelled(&self, layout: Layout) -> String {
-        let mut out = String::new();
-        for line in self.lines(layout) {
-            for Span { label, text } in line.spans {
-                match label {
-                    Label::Plain => out.push_str(&text),
-                    _ => {
-                        let label = format!("{label:?}").to_lowercase();
-                        out.push_str(&format!("[{label}:{text}]"));
-                    }
-                }
-            }
-            out.push('\n');
-        }
-        out
     }
 }
 
@@ -474,36 +482,6 @@ pub(in crate::view) const NARROWEST: usize = 20;
 /// Maximum width of wrapped text in columns, even on a wider terminal: longer lines are hard to read.
 const WIDEST: usize = 100;
 
-fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
-    let mut lines = Lines { emit, last: None };
-    for Block { indent, content } in &text.blocks {
-        let room = layout.width.map(|width| width.saturating_sub(*indent));
-        let mut line = |line: Line| {
-            lines.push(match *indent {
-                0 => line,
-                _ if line.is_empty() => line,
-                by => plain(" ".repeat(by)) + line,
-            });
-        };
-        match content {
-            Content::Blank => lines.blank(),
-            Content::Line(own) => line(safe(own)),
-            Content::Summary(own) => line(match room {
-                Some(room) => safe(own).truncated(room),
-                None => safe(own),
-            }),
-            Content::Paragraph(mark, own) => {
-                let room = room.map(|room| room.min(WIDEST));
-                hanging(mark, &safe(own), room).into_iter().for_each(line);
-            }
-            Content::Table(table) => table.each_line(Layout { width: room, ..layout }, line),
-        }
-    }
-    if let Some(last) = lines.last.filter(|last| !last.is_empty()) {
-        (lines.emit)(last);
-    }
-}
-
 /// Emits lines one after the other. The last line is held back, so that empty lines at the end are dropped.
 struct Lines<F> {
     emit: F,
@@ -603,6 +581,26 @@ mod tests {
     use super::*;
     use crate::view::Layout;
     use crate::view::text::{command, error, name};
+
+    impl Text {
+        /// The text with its labels written out: `[error:stuck] since 5m`.
+        pub fn labelled(&self, layout: Layout) -> String {
+            let mut out = String::new();
+            for line in self.lines(layout) {
+                for Span { label, text } in line.spans {
+                    match label {
+                        Label::Plain => out.push_str(&text),
+                        _ => {
+                            let label = format!("{label:?}").to_lowercase();
+                            out.push_str(&format!("[{label}:{text}]"));
+                        }
+                    }
+                }
+                out.push('\n');
+            }
+            out
+        }
+    }
 
     #[test]
     fn plus_joins_spans_of_one_label() {

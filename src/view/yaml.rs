@@ -5,21 +5,16 @@ use std::sync::LazyLock;
 use nodewright::text::escape::json;
 use regex::Regex;
 use serde_json::Value;
-use thiserror::Error;
 
-use super::is_harmless;
-
-/// Why a document cannot be written as YAML.
-#[derive(Debug, Error)]
-#[error("cannot write YAML: {0}")]
-pub struct YamlError(#[from] serde_saphyr::ser::Error);
+use super::{FormatError, is_harmless};
 
 /// YAML with every string on one line, quoted if another reader could take it for something else.
-pub fn yaml(document: &Value) -> Result<String, YamlError> {
+pub fn yaml(document: &Value) -> Result<String, FormatError> {
     let options = serde_saphyr::ser_options! {
         prefer_block_scalars: false,
     };
-    let yaml = serde_saphyr::to_string_with_options(document, options)?;
+    let yaml = serde_saphyr::to_string_with_options(document, options)
+        .map_err(|error| FormatError(format!("cannot write YAML: {error}")))?;
     let yaml = if is_harmless(&yaml) { yaml } else { escaped(document) };
     Ok(if yaml.ends_with('\n') { yaml } else { yaml + "\n" })
 }

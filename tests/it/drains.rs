@@ -156,6 +156,36 @@ fn forecasts_know_drains_that_timed_out() {
     insta::assert_snapshot!(reset(&items, "gpu-2"));
 }
 
+/// Two nodes in the batch: one is not ready, and the drain of the other is refused. If the first is ignored, the batch still
+/// waits for the second, and the third node does not begin.
+#[test]
+fn an_ignored_node_frees_no_batch_that_a_refused_drain_holds() {
+    let mut items = overlapping();
+    items[0]["spec"]["interruptionBudget"] = json!({"count": 2});
+    items[0]["status"]["nodePriority"]["gpu-2"] = "2026-11-20T10:40:00Z".into();
+    let mut dead = NODEWRIGHT.node("gpu-2", "in_progress", &["setup|1.0.0 apply in_progress"]);
+    dead["spec"] = json!({"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]});
+    dead["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-20T11:00:00Z"}]);
+    items.extend([dead, NODEWRIGHT.node("gpu-3", "waiting", &[])]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let command = format!("node ignore gpu-2 --dry-run --from - --now {NOW}");
+    insta::assert_snapshot!(run(&command).stdin(list).output().transcript());
+}
+
+/// The budget allows the eviction since ten seconds: the operator tries again within half a minute.
+#[test]
+fn a_budget_that_allows_now_refuses_nothing() {
+    let condition = json!([{"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods",
+        "lastTransitionTime": "2026-11-20T11:59:50Z"}]);
+    let mut relaxed = allows_one();
+    relaxed["conditions"] = condition;
+    let here = pod("web-1", "gpu-1", json!({}), json!({}));
+    let items =
+        with(draining_since("2026-11-20T11:20:00Z"), [here, budget("web", json!({"app": "web"}), relaxed)]);
+    insta::assert_snapshot!(transcript(&items));
+}
+
 /// A budget that has refused for ten minutes because of pods that are not ready refuses the next drain as well.
 #[test]
 fn forecasts_know_budgets_over_pods_that_are_not_ready() {

@@ -123,29 +123,6 @@ fn yaml_alias_expansion_is_refused() {
     refused(&run("status --from PATH", &path, None), "neither JSON nor YAML");
 }
 
-/// Without this check, the async runtime would abort without a message.
-#[test]
-fn too_few_open_files_are_named() {
-    let ran = Run::program(
-        "sh",
-        [
-            "-c",
-            "ulimit -n 7; exec \"$0\" status --from tests/clusters/complete",
-            env!("CARGO_BIN_EXE_kubectl-skyhook"),
-        ],
-    )
-    .output();
-    assert_eq!(
-        ran.parts(),
-        (
-            "",
-            "error: cannot start: the limit on open files is 7, and at least 16 are needed\n\
-             hint: raise the limit: ulimit -n 1024\n",
-            Some(1)
-        )
-    );
-}
-
 /// Commands run on a stack of their own.
 #[test]
 fn small_stack_limit_is_enough() {

@@ -151,6 +151,19 @@ fn nodes_behind_a_stuck_batch_are_blocked_by_its_cause() {
     assert_eq!(causes(&scoped), ["SKY202 n-1"]);
 }
 
+/// A failed installation keeps a deletion waiting also after its pause: both are causes.
+#[test]
+fn a_pause_does_not_explain_a_failed_installation() {
+    let text = std::fs::read_to_string("tests/clusters/nodewright-deleted-while-erroring/cluster.json");
+    let mut captured: Value = serde_json::from_str(&text.expect("a capture")).expect("JSON");
+    let items = captured["items"].as_array_mut().expect("items");
+    let deleted = items.iter_mut().find(|item| !item["metadata"]["deletionTimestamp"].is_null());
+    let deleted = deleted.expect("a custom resource that is being deleted");
+    deleted["metadata"]["annotations"][NODEWRIGHT.0.key("pause")] = "true".into();
+    let ran = run("diagnose stuck -o json --now 2026-11-22T01:20:00Z --from -").stdin(list(items)).output();
+    assert_eq!(causes(&ran.json()), ["SKY109", "SKY101 delerr-1 delerr-2"]);
+}
+
 /// The causes of a diagnosis: code and nodes.
 fn causes(document: &Value) -> Vec<String> {
     let causes = document["causes"].as_array().expect("causes").iter();

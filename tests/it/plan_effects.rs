@@ -361,3 +361,21 @@ fn resuming_shows_what_was_edited_meanwhile() {
     }));
     assert_snapshot!(preview(fake, "resume gpu").transcript());
 }
+
+/// A reboot that fails is stopped by a pause and begins again after it; a page of status does not promise what follows without
+/// the reboot itself.
+#[test]
+fn failing_reboots_begin_again_after_a_pause() {
+    let from = "--from tests/clusters/nodewright-reboot-interrupt-failing";
+    let ran = ["pause rebootf --dry-run", "status rebootf"]
+        .map(|words| run(&format!("{words} {from}")).output().transcript());
+    assert_snapshot!(ran.join("\n"));
+}
+
+/// A mistyped version is no silent success.
+#[test]
+fn a_version_that_no_node_records_is_named() {
+    let ran =
+        run("reset gpu-tune --package driver:9 --dry-run --from tests/clusters/apply-erroring").output();
+    assert_snapshot!(ran.transcript());
+}

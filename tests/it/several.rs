@@ -61,7 +61,8 @@ fn resuming_all_leaves_the_pauses_of_others() {
     let ran = cluster.run("resume --all -y");
     ran.expect_code(0);
     assert_eq!(cluster.annotated("pause"), ["first"]);
-    let left = "skyhook/first stays paused, because this plugin did not pause it; to resume it, specify its name or add --force";
+    let left =
+        "skips skyhook/first (not stopped by this plugin); to resume these, specify names or add --force";
     ran.expect_stderr(left);
     let again = cluster.run("resume --all -y");
     again.expect_code(0);

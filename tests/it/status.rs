@@ -325,7 +325,7 @@ fn package_history_is_shown_per_node() {
         ("Uninstalled", format!("event/Apply of node/gpu-1: {}", apply_message("uninstall"))),
         ("Uninstalled", format!("event/Apply of nodewright/gpu: {uninstalled_on_own}")),
         ("Absent", node_3.to_owned()),
-        ("Absent", "recorded only on another node (event/Apply of node/gpu-1)".to_owned()),
+        ("Absent", "it was once installed (event/Apply of node/gpu-1)".to_owned()),
     ]
     .map(|(uninstall, reason)| (json!(uninstall), json!(reason)));
     assert_eq!(shown, expected.each_ref().map(|(a, b)| (a, b)));

@@ -286,15 +286,13 @@ fn verbosity_6_logs_each_request() {
 }
 
 #[test]
-fn verbosity_8_logs_bodies_without_secrets() {
+fn verbosity_8_logs_all_headers_and_no_secrets() {
     let ran = traced("-v=7");
     assert!(ran.stderr.contains("Request headers:\n    accept: application/json"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("Response"), "{}", ran.stderr);
     for level in ["-v=8", "-v=9", "-v=10"] {
         let ran = traced(level);
         assert!(ran.stderr.contains("Response headers:\n"), "{}", ran.stderr);
-        assert!(ran.stderr.contains("\"name\":\"node-1\""), "{}", ran.stderr);
-        assert!(ran.stderr.contains("\"registry-token\":\"<masked>\""), "{}", ran.stderr);
         for secret in [TOKEN, "s3cr3t"] {
             assert!(!ran.stderr.contains(secret), "{}", ran.stderr);
         }
@@ -323,7 +321,7 @@ fn plugin_tokens_are_not_logged() {
     std::fs::write(&path, config.to_string()).expect("a file");
     let ran = run("node status -v=10").kubeconfig(&path).output();
     ran.expect_code(0);
-    assert!(ran.stderr.contains("Response body: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Response headers:\n"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("s3cr3t"), "{}", ran.stderr);
 }
 

@@ -3,7 +3,7 @@
 //! The limits are high because captures of large clusters are large; larger input is rejected early.
 
 use std::fs::File;
-use std::io::{Chain, Cursor, Error, ErrorKind, Read, Result};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -33,8 +33,6 @@ pub const PIECE: usize = 1 << 16;
 pub enum Excess {
     #[error("it is a device, not a file")]
     Device,
-    #[error("it is a pipe, and no process writes to it")]
-    NoWriter,
     #[error("it is larger than {}", size(*.0))]
     Bytes(u64),
     #[error("it contains more than {} of whitespace or zeros", size(MOST_BLANKS))]
@@ -63,84 +61,18 @@ pub fn size(bytes: u64) -> String {
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be opened. On Unix, also fails for a device other than `/dev/null` (a device may
-/// be endless), and for a named pipe that gets no writer within five seconds.
-pub fn open(path: &Path) -> Result<Input> {
+/// Fails if the file cannot be opened. On Unix, also fails for a device other than `/dev/null`: a device may be endless.
+pub fn open(path: &Path) -> Result<File> {
     #[cfg(unix)]
     {
-        unix::open(path)
-    }
-    #[cfg(not(unix))]
-    {
-        Ok(Cursor::new(Vec::new()).chain(File::open(path)?))
-    }
-}
-
-/// An open file, preceded by the bytes that were read to detect the writer of a pipe.
-pub type Input = Chain<Cursor<Vec<u8>>, File>;
-
-#[cfg(unix)]
-mod unix {
-    use std::fs::{File, OpenOptions};
-    use std::io::{Cursor, ErrorKind, Read, Result};
-    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-    use std::path::Path;
-    use std::time::{Duration, Instant};
-
-    use rustix::fs::OFlags;
-
-    use super::{Excess, Input};
-
-    /// Maximum wait for a writer of a named pipe: usually reader and writer start at about the same time.
-    const NO_WRITER: Duration = Duration::from_secs(5);
-    /// Interval between two checks for a writer.
-    const AGAIN: Duration = Duration::from_millis(20);
-
-    pub fn open(path: &Path) -> Result<Input> {
+        use std::os::unix::fs::FileTypeExt as _;
         let kind = std::fs::metadata(path)?.file_type();
         let is_device = kind.is_char_device() || kind.is_block_device();
         if is_device && path != Path::new("/dev/null") {
             return Err(Excess::Device.into());
         }
-        // Without this flag, opening a named pipe blocks until it has a writer, and reading files such as
-        // /proc/kmsg blocks until there is text.
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let mut file = file?;
-        let mut begin = Vec::new();
-        if kind.is_fifo() {
-            // The pipe of `<(…)` has a writer from its creation.
-            let is_inherited = ["/dev", "/proc"].iter().any(|at| path.starts_with(at));
-            let patience = if is_inherited { Duration::ZERO } else { NO_WRITER };
-            begin = first_byte(&mut file, patience)?;
-            rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-        }
-        Ok(Cursor::new(begin).chain(file))
     }
-
-    #[expect(clippy::disallowed_methods, reason = "a pipe does not tell when its first writer opens it")]
-    fn wait(time: Duration) {
-        std::thread::sleep(time);
-    }
-
-    /// Returns the first byte of a pipe, or nothing if there is a writer but no byte yet. Waits up to
-    /// `patience` for a writer. With zero patience, a pipe without a writer counts as empty.
-    fn first_byte(pipe: &mut File, patience: Duration) -> Result<Vec<u8>> {
-        let since = Instant::now();
-        let mut byte = [0];
-        loop {
-            match pipe.read(&mut byte) {
-                // No process has the pipe open for writing.
-                Ok(0) if patience.is_zero() => return Ok(Vec::new()),
-                Ok(0) if since.elapsed() >= patience => return Err(Excess::NoWriter.into()),
-                Ok(0) => wait(AGAIN),
-                Ok(read) => return Ok(byte[..read].to_vec()),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Vec::new()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
+    File::open(path)
 }
 
 /// Reads the whole stream.
@@ -224,13 +156,19 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Whether a text begins with the byte order mark of UTF-16.
-pub fn begins(head: &[u8]) -> bool {
-    head.starts_with(&LITTLE_ENDIAN) || head.starts_with(&BIG_ENDIAN)
+/// The decoder of a character's half, if a text begins with the byte order mark of UTF-16.
+fn utf16_unit(head: &[u8]) -> Option<fn([u8; 2]) -> u16> {
+    match head {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    }
 }
 
-const LITTLE_ENDIAN: [u8; 2] = [0xff, 0xfe];
-const BIG_ENDIAN: [u8; 2] = [0xfe, 0xff];
+/// Whether a text begins with the byte order mark of UTF-16.
+pub fn is_utf16(head: &[u8]) -> bool {
+    utf16_unit(head).is_some()
+}
 
 /// Converts text in UTF-16 to UTF-8; returns other bytes unchanged.
 ///
@@ -238,64 +176,14 @@ const BIG_ENDIAN: [u8; 2] = [0xfe, 0xff];
 ///
 /// Fails if the text has the byte order mark of UTF-16, but is not valid UTF-16.
 pub fn to_utf8(text: Vec<u8>) -> Result<Vec<u8>> {
-    if !begins(&text) {
+    let Some(unit) = utf16_unit(&text) else {
         return Ok(text);
-    }
-    let mut utf8 = Vec::new();
-    Utf16::new(text.as_slice(), &text).read_to_end(&mut utf8)?;
-    Ok(utf8)
-}
-
-/// Reads a stream of UTF-16 as UTF-8. The byte order mark determines the byte order.
-pub struct Utf16<R> {
-    stream: R,
-    big_endian: bool,
-    /// Bytes of an incomplete character.
-    rest: Vec<u8>,
-    text: Cursor<String>,
-}
-
-impl<R: Read> Utf16<R> {
-    pub fn new(stream: R, head: &[u8]) -> Utf16<R> {
-        Utf16 { stream, big_endian: head.starts_with(&BIG_ENDIAN), rest: Vec::new(), text: Cursor::default() }
-    }
-
-    /// Decodes the next piece, without an incomplete character at its end; empty at the end of the stream.
-    fn piece(&mut self) -> Result<String> {
-        let mut bytes = std::mem::take(&mut self.rest);
-        (&mut self.stream).take(PIECE as u64).read_to_end(&mut bytes)?;
-        let unit = |pair: &[u8]| {
-            let pair = [pair[0], pair[1]];
-            if self.big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
-        };
-        let mut whole = bytes.len() - bytes.len() % 2;
-        let is_high = |pair: &[u8]| (0xd800..0xdc00).contains(&unit(pair));
-        if bytes.len() >= PIECE && is_high(&bytes[whole - 2..whole]) {
-            whole -= 2;
-        }
-        self.rest = bytes.split_off(whole);
-        if bytes.is_empty() && !self.rest.is_empty() {
-            return Err(invalid());
-        }
-        let characters = char::decode_utf16(bytes.chunks_exact(2).map(unit));
-        let text: std::result::Result<String, _> = characters.collect();
-        text.map_err(|_| invalid())
-    }
-}
-
-fn invalid() -> Error {
-    Error::new(ErrorKind::InvalidData, "it is not valid UTF-16")
-}
-
-impl<R: Read> Read for Utf16<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let read = self.text.read(buffer)?;
-        if read > 0 || buffer.is_empty() {
-            return Ok(read);
-        }
-        self.text = Cursor::new(self.piece()?);
-        self.text.read(buffer)
-    }
+    };
+    let (units, rest) = text.as_chunks();
+    let text: Option<String> =
+        char::decode_utf16(units.iter().map(|half| unit(*half))).map(|c| c.ok()).collect();
+    let text = text.filter(|_| rest.is_empty()).map(String::into_bytes);
+    text.ok_or_else(|| Error::new(ErrorKind::InvalidData, "it is not valid UTF-16"))
 }
 
 #[cfg(test)]
@@ -329,25 +217,16 @@ mod tests {
         assert_eq!(excess(unpacked), Some(Excess::Unfolds));
     }
 
-    fn decoded(bytes: &[u8]) -> Result<String> {
-        let mut text = String::new();
-        Utf16::new(bytes, bytes).read_to_string(&mut text)?;
-        Ok(text)
-    }
-
     #[test]
-    fn both_byte_orders_and_characters_between_pieces() {
-        // The byte order mark is one unit long, so that a surrogate pair lies across each even boundary.
-        let text = format!("\u{feff}a{}", "😀".repeat(PIECE));
+    fn both_byte_orders_are_read() {
+        let text = "\u{feff}a😀".repeat(3);
         let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-        assert!(begins(&little) && begins(&big));
-        assert_eq!(decoded(&little).expect("the text is valid UTF-16"), text);
-        assert_eq!(decoded(&big).expect("the text is valid UTF-16"), text);
-        let odd = format!("\u{feff}{}", "😀".repeat(PIECE));
-        let odd: Vec<u8> = odd.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        assert!(decoded(&odd).is_ok());
-        assert!(decoded(&odd[..odd.len() - 1]).is_err());
-        assert!(decoded(&odd[..odd.len() - 2]).is_err());
+        assert!(is_utf16(&little) && is_utf16(&big));
+        assert_eq!(to_utf8(little.clone()).expect("the text is valid UTF-16"), text.as_bytes());
+        assert_eq!(to_utf8(big).expect("the text is valid UTF-16"), text.as_bytes());
+        for cut in [1, 2] {
+            assert!(to_utf8(little[..little.len() - cut].to_vec()).is_err());
+        }
     }
 }

@@ -169,29 +169,9 @@ pub fn log_lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<Strin
 
 /// Masks one line, for [`lines`].
 pub fn log_line(line: &str) -> String {
-    static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(&format!(
-            r#"(?ix)
-            ( (?-u:\b) {IN_NAME}* (?: {SECRET_WORDS} | authorization ) {IN_NAME}*
-              ["']? \s* (?: => | [:=] ) \s* )
-            (?: "[^"]*"? | '[^']*'? | (?:bearer|basic|negotiate)\s+[^\s"']+ | [^\s"',;&]+ )"#,
-        ))
-    });
-    static FLAG: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(&format!(
-            r#"(?i)(--?{IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s+)(?:"[^"]*"?|'[^']*'?|[^\s"'-]\S*)"#,
-        ))
-    });
-    static COOKIES: LazyLock<Regex> = LazyLock::new(|| pattern(COOKIE));
-    static KNOWN: LazyLock<Regex> = LazyLock::new(|| pattern(TOKENS));
     // A capture contains placeholders instead of secrets. Mask both in the same way.
     static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| pattern("<masked:[0-9a-f]{12}>"));
-    let masked = format!("${{1}}{MASKED}");
-    let text = text(line);
-    let text = NAMED.replace_all(&text, masked.as_str());
-    let text = FLAG.replace_all(&text, masked.as_str());
-    let text = COOKIES.replace_all(&text, masked.as_str());
-    let text = KNOWN.replace_all(&text, MASKED);
+    let text = replaced(&text(line), [&*ASSIGNMENTS, &IN_LOGS], |_| MASKED.to_owned()).into_owned();
     PLACEHOLDER.replace_all(&text, MASKED).into_owned()
 }
 
@@ -237,14 +217,14 @@ impl Placeholders {
 
     /// Replaces everything in a text that looks like a credential by placeholders.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.with(text, &PATTERNS)
+        replaced(text, [&*PATTERNS, &ASSIGNMENTS], |secret| self.of(secret))
     }
 
     /// Replaces credentials in the log of a program. Uses more patterns than [`Placeholders::text`], and
     /// replaces all occurrences of those `secrets` that have at least `TELLING` bytes.
     pub fn log(&self, text: &str, secrets: &BTreeSet<String>) -> String {
-        let mut text = self.with(text, &PATTERNS).into_owned();
-        text = self.with(&text, &IN_LOGS).into_owned();
+        let mut text =
+            replaced(text, [&*PATTERNS, &ASSIGNMENTS, &IN_LOGS], |secret| self.of(secret)).into_owned();
         let mut secrets: Vec<&String> = secrets.iter().filter(|s| s.len() >= TELLING).collect();
         // Longest first: a secret may contain another one.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -255,30 +235,34 @@ impl Placeholders {
         }
         text
     }
+}
 
-    fn with<'a>(&self, text: &'a str, patterns: &[Regex]) -> Cow<'a, str> {
-        if !HINT.is_match(text) {
-            return Cow::Borrowed(text);
-        }
-        let mut text = Cow::Borrowed(text);
-        for pattern in patterns {
-            let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
-                let whole = found.get(0).expect("a match has a whole");
-                let secret =
-                    ["s", "double", "single"].iter().find_map(|name| found.name(name)).unwrap_or(whole);
-                if is_interrupt(secret.as_str()) {
-                    return whole.as_str().to_owned();
-                }
-                let before = &whole.as_str()[..secret.start() - whole.start()];
-                let behind = &whole.as_str()[secret.end() - whole.start()..];
-                format!("{before}{}{behind}", self.of(secret.as_str()))
-            });
-            if let Cow::Owned(masked) = masked {
-                text = Cow::Owned(masked);
-            }
-        }
-        text
+/// Replaces the secrets that the patterns find.
+fn replaced<'a, const N: usize>(
+    text: &'a str,
+    patterns: [&[Regex]; N],
+    mask: impl Fn(&str) -> String,
+) -> Cow<'a, str> {
+    let mut text = Cow::Borrowed(text);
+    if !HINT.is_match(&text) {
+        return text;
     }
+    for pattern in patterns.into_iter().flatten() {
+        let masked = pattern.replace_all(&text, |found: &Captures<'_>| {
+            let whole = found.get(0).expect("a match has a whole");
+            let secret = ["s", "double", "single"].iter().find_map(|name| found.name(name)).unwrap_or(whole);
+            if is_interrupt(secret.as_str()) {
+                return whole.as_str().to_owned();
+            }
+            let before = &whole.as_str()[..secret.start() - whole.start()];
+            let behind = &whole.as_str()[secret.end() - whole.start()..];
+            format!("{before}{}{behind}", mask(secret.as_str()))
+        });
+        if let Cow::Owned(masked) = masked {
+            text = Cow::Owned(masked);
+        }
+    }
+    text
 }
 
 /// Whether a name denotes a secret value.
@@ -302,6 +286,13 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
 /// A value as shells and programs write it. Quoted text is one value.
 const VALUE: &str = r#"(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'\\,;&]+))"#;
 
+/// A value in a log, also with backslashes.
+const LOGGED: &str =
+    r#"(?:"(?P<double>[^"\n]+)|'(?P<single>[^'\n]+)|(?P<s>(?:(?:bearer|basic|negotiate)\s+)?[^\s"',;&]+))"#;
+
+/// The value of a flag.
+const ARGUMENT: &str = r#"(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#;
+
 /// Patterns of credentials. The secret is the group `s`, `double` or `single`, or else the whole match.
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
@@ -311,12 +302,18 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r#"(?i)(?-u:\b)(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
         r"(?-u:\b)eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
         r#"(?i)(?-u:\b)[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
-        &format!(r"(?i){IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s?=>?\s?{VALUE}"),
-        &format!(
-            r#"(?i)--{IN_NAME}*(?:{SECRET_WORDS})\s+(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#
-        ),
     ]
     .map(pattern)
+    .into()
+});
+
+/// Patterns of values that are assigned to the name of a secret.
+static ASSIGNMENTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        format!(r"(?i){IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s?=>?\s?{VALUE}"),
+        format!(r"(?i)--{IN_NAME}*(?:{SECRET_WORDS})\s+{ARGUMENT}"),
+    ]
+    .map(|text| pattern(&text))
     .into()
 });
 
@@ -324,7 +321,8 @@ static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r#"(?i)(?-u:\b)authorization["']?\s*:\s*["']?(?P<s>(?:bearer|basic|negotiate)\s+[^\s"'\\]+)"#,
         COOKIE,
-        &format!(r#"(?i){IN_NAME}*(?:{SECRET_WORDS}|authorization){IN_NAME}*["']?\s*(?::|=>)\s*{VALUE}"#),
+        &format!(r#"(?i){IN_NAME}*(?:{SECRET_WORDS}|authorization){IN_NAME}*["']?\s*(?:=>|[:=])\s*{LOGGED}"#),
+        &format!(r"(?i)(?:^|\s)-{IN_NAME}*(?:{SECRET_WORDS}){IN_NAME}*\s+{ARGUMENT}"),
         // The key's beginning is missing: treat all text before the END marker as key material.
         r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",
         TOKENS,
@@ -401,13 +399,19 @@ mod tests {
             ("DB_PASSWORD=hunter2 ./apply.sh", "DB_PASSWORD=<masked> ./apply.sh"),
             ("password: hunter2", "password: <masked>"),
             ("Zugangstoken_für_x=hunter2", "Zugangstoken_für_x=<masked>"),
-            ("export TOKEN='a b'", "export TOKEN=<masked>"),
+            ("export TOKEN='a b'", "export TOKEN='<masked>'"),
             ("+ login --token hunter2 host", "+ login --token <masked> host"),
-            ("+ login --token 'a b' host", "+ login --token <masked> host"),
+            ("+ login -password hunter2 host", "+ login -password <masked> host"),
+            ("password   = hunter2", "password   = <masked>"),
+            (r#""db_password" = "hunter2""#, r#""db_password" = "<masked>""#),
+            ("HTTP_AUTHORIZATION=Negotiate YIIabc", "HTTP_AUTHORIZATION=<masked>"),
+            (r"PASSWORD=hun\ter2 a", "PASSWORD=<masked> a"),
+            (r"token=\abc", "token=<masked>"),
+            ("+ login --token 'a b' host", "+ login --token '<masked>' host"),
             ("curl -H 'Authorization: Bearer abc.def' host", "curl -H 'Authorization: <masked>' host"),
             ("+ login --password=hunter2 host", "+ login --password=<masked> host"),
             ("Authorization: Bearer abc.def", "Authorization: <masked>"),
-            (r#"{"apiKey": "hunter2", "a": 1}"#, r#"{"apiKey": <masked>, "a": 1}"#),
+            (r#"{"apiKey": "hunter2", "a": 1}"#, r#"{"apiKey": "<masked>", "a": 1}"#),
             ("AWS_SECRET_ACCESS_KEY=a/b+c", "AWS_SECRET_ACCESS_KEY=<masked>"),
             ("using ghp_0123456789abcdefghij", "using <masked>"),
             ("id AKIA0123456789ABCDEF", "id <masked>"),

@@ -28,52 +28,41 @@ mod directive {
     pub const ERROR: u8 = 1;
     pub const NO_SPACE: u8 = 2;
     pub const NO_FILES: u8 = 4;
-    pub const DIRECTORIES: u8 = 16;
     pub const KEEP_ORDER: u8 = 32;
 }
 
-/// A completion request.
-pub struct Asked<'a> {
-    words: &'a [OsString],
-    /// Whether to omit descriptions.
-    bare: bool,
-}
-
-/// The words to complete, if this is a completion request.
-pub fn asked(program: Program, args: &[OsString]) -> Option<Asked<'_>> {
-    let (words, bare) = match args {
-        [_, words @ ..] if program.completes => (words, false),
-        [_, asks, words @ ..] if asks == ASKS => (words, false),
-        [_, asks, words @ ..] if asks == ASKS_BARE => (words, true),
-        _ => return None,
-    };
-    Some(Asked { words, bare })
+/// The words to complete, and whether to omit descriptions, if this is a completion request.
+pub fn asked(program: Program, args: &[OsString]) -> Option<(&[OsString], bool)> {
+    match args {
+        [_, words @ ..] if program.completes => Some((words, false)),
+        [_, asks, words @ ..] if asks == ASKS || asks == ASKS_BARE => Some((words, asks == ASKS_BARE)),
+        _ => None,
+    }
 }
 
 /// Prints the candidates. Errors are not printed: they would appear over the prompt.
-pub fn run(process: &Process, program: Program, asked: &Asked<'_>) -> Exit {
-    let answer = answer(process, program, asked);
+pub fn run(process: &Process, program: Program, words: &[OsString], bare: bool) -> Exit {
+    let answer = answer(process, program, words, bare);
     // Ignore write errors: they cannot be reported.
     let _ = Ctx::silent(process, Global::default(), "completion").print(&answer);
     Exit::Done
 }
 
 /// The candidates for the last word and the directive, as printed.
-fn answer(process: &Process, program: Program, asked: &Asked<'_>) -> String {
+fn answer(process: &Process, program: Program, words: &[OsString], bare: bool) -> String {
     let nothing = OsString::new();
-    let (current, before) = asked.words.split_last().unwrap_or((&nothing, &[]));
+    let (current, before) = words.split_last().unwrap_or((&nothing, &[]));
     let lookup = Arc::new(Lookup::new(process, program, Typed::read(program, before)));
     let Ok(mut candidates) = candidates(&lookup, before, current) else {
         return render(&[], directive::ERROR);
     };
-    if asked.bare {
+    if bare {
         candidates.iter_mut().for_each(|c| c.about.clear());
     }
     let outcome = lookup.outcome();
     let directive = match candidates.as_slice() {
         [] if outcome.failed => directive::ERROR,
         [] if outcome.files => directive::FILES,
-        [] if outcome.directories => directive::DIRECTORIES,
         [_, ..] if candidates.iter().all(|c| c.value.ends_with('=')) => {
             directive::NO_FILES | directive::NO_SPACE
         }
@@ -89,10 +78,10 @@ fn candidates(
     before: &[OsString],
     current: &OsString,
 ) -> std::io::Result<Vec<Candidate>> {
-    let mut tree = with_completers(lookup.program().tree(), lookup, |_| true);
+    let mut tree = with_completers(lookup.program.tree(), lookup, |_| true);
     let name = OsString::from("kubectl-skyhook");
     let begun = std::iter::once(&name).chain(before);
-    if let Err(error) = lookup.program().parse(begun.clone().cloned(), None)
+    if let Err(error) = lookup.program.parse(begun.clone().cloned(), None)
         && error.kind() == ErrorKind::InvalidSubcommand
     {
         // The engine would skip the unknown command.

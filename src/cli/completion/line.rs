@@ -82,9 +82,8 @@ pub enum CandidateKind {
     Journal,
     /// One of several fixed words.
     Word(Vec<String>),
-    /// A file, which the shell itself completes.
+    /// A file or directory, which the shell itself completes.
     File,
-    Directory,
 }
 
 impl CandidateKind {
@@ -120,11 +119,7 @@ impl CandidateKind {
             "namespace" => CandidateKind::Namespace,
             "id" => CandidateKind::Journal,
             _ => match arg.get_value_hint() {
-                ValueHint::AnyPath | ValueHint::FilePath => match value_name(arg) {
-                    "DIR" => CandidateKind::Directory,
-                    _ => CandidateKind::File,
-                },
-                ValueHint::DirPath => CandidateKind::Directory,
+                ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath => CandidateKind::File,
                 _ if value_name(arg) == "BOOL" => CandidateKind::Word(words("true|false")?),
                 _ => return None,
             },

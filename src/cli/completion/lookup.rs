@@ -9,7 +9,7 @@ use super::line::{CandidateKind, Typed};
 use crate::api::{Skyhook, Stage, State, Status};
 use crate::apply::journal::Store;
 use crate::cluster::live::Named;
-use crate::cluster::{Cluster, Node, NodeRecord, Read, Source};
+use crate::cluster::{Cluster, Read, Source};
 use crate::connect::{self, Environment};
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -22,14 +22,11 @@ const BUDGET: Duration = Duration::from_millis(1500);
 /// Time limit for one request, which leaves time to repeat a lost one.
 const REQUEST: Duration = Duration::from_millis(1000);
 
-/// Maximum number of nodes whose conditions are read.
-const MANY: usize = 300;
-
 /// Looks up the candidates for one word of a line, and records how the lookup went.
 #[derive(Debug)]
 pub struct Lookup {
     process: Process,
-    program: Program,
+    pub program: Program,
     typed: Typed,
     begun: Instant,
     outcome: Mutex<Directive>,
@@ -41,7 +38,6 @@ pub struct Directive {
     /// Whether something could not be read, so that candidates may be missing.
     pub failed: bool,
     pub files: bool,
-    pub directories: bool,
     /// Whether the shell has to keep the order of the candidates.
     pub ordered: bool,
 }
@@ -87,18 +83,16 @@ impl Lookup {
                 self.locked().files = true;
                 Vec::new()
             }
-            CandidateKind::Directory => {
-                self.locked().directories = true;
-                Vec::new()
-            }
         }
     }
 
-    /// The nodes. Above [`MANY`] nodes, their conditions are omitted: reading them takes too long.
+    /// The nodes. Of files, only their names are known.
     fn nodes(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("nodes").await) {
-            Some(Some(names)) if names.len() > MANY => names_with_status(&names, "Ready"),
-            Some(_) => self.read(Source::Nodes, nodes),
+            Some(Some(names)) => names_with_status(&names, "Ready"),
+            Some(None) => {
+                self.read(Source::Nodes, |cluster| plain(cluster.nodes.iter().map(|node| &node.name)))
+            }
             None => self.failed(),
         }
     }
@@ -173,10 +167,6 @@ impl Lookup {
 
     fn locked(&self) -> MutexGuard<'_, Directive> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn program(&self) -> Program {
-        self.program
     }
 }
 
@@ -262,20 +252,10 @@ fn progress(skyhook: &Skyhook) -> String {
     }
     match &skyhook.status.status {
         // The annotation or the count shows these states already.
-        None | Some(Status::Complete | Status::Paused | Status::Disabled) => {}
-        Some(Status::Unknown) => {}
-        Some(status) => words.push(words_of(status)),
+        None | Some(Status::Complete | Status::Paused | Status::Disabled | Status::Unknown) => {}
+        Some(status) => words.push(status.as_str().replace('_', " ")),
     }
     words.join(", ")
-}
-
-fn words_of(status: &Status) -> String {
-    status.as_str().replace('_', " ")
-}
-
-/// The nodes, described by their conditions.
-pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
-    cluster.nodes.iter().map(|n| Candidate::new(&n.name, condition(cluster, n))).collect()
 }
 
 /// Names, described by their status in `kubectl get` unless it is `usual`.
@@ -284,25 +264,6 @@ pub fn names_with_status(names: &[Named], usual: &str) -> Vec<Candidate> {
         if status == usual { String::new() } else { status.replace(',', ", ") }
     };
     names.iter().map(|n| Candidate::new(&n.name, about(&n.status))).collect()
-}
-
-/// The conditions of a node: `gpu-tune erroring, cordoned`.
-fn condition(cluster: &Cluster, node: &Node) -> String {
-    let keys = node.keys(cluster.flavor());
-    let status = |on: &NodeRecord| on.status.clone().filter(|s| *s != Status::Complete);
-    let mut words: Vec<String> = keys
-        .skyhooks
-        .iter()
-        .filter_map(|(name, on)| Some(format!("{name} {}", words_of(&status(on)?))))
-        .collect();
-    for (is, word) in [
-        (node.ready() == Some(false), "not ready"),
-        (node.cordoned() == Some(true), "cordoned"),
-        (node.ignored(cluster.flavor()), "ignored"),
-    ] {
-        words.extend(is.then(|| word.to_owned()));
-    }
-    words.join(", ")
 }
 
 /// The packages of one custom resource, or of all, with their versions.

@@ -24,8 +24,8 @@ use crate::program::{Process, Program};
 
 /// Answers a completion request of kubectl, a shim or a shell's script; `None` for other calls.
 pub fn answered(process: &Process, program: Program) -> Option<Exit> {
-    if let Some(asked) = answer::asked(program, &process.args) {
-        return Some(answer::run(process, program, &asked));
+    if let Some((words, bare)) = answer::asked(program, &process.args) {
+        return Some(answer::run(process, program, words, bare));
     }
     let (shell, line) = asked(process)?;
     Some(run(process, program, &shell, line))
@@ -52,7 +52,7 @@ fn run(process: &Process, program: Program, shell: &str, line: Vec<OsString>) ->
     };
     let lookup = Arc::new(Lookup::new(process, program, Typed::read(program, before)));
     // These scripts cannot ask the shell for files, so the engine lists them.
-    let ours = |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
+    let ours = |wanted: &CandidateKind| *wanted != CandidateKind::File;
     let mut tree = with_completers(program.tree(), &lookup, ours);
     if !current.starts_with('-') {
         // Only a built tree has all its flags.

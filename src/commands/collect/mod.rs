@@ -97,19 +97,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let Collected { mut index, tape } = ctx.collect(request).await?;
     let (reels, logs) = tape.into_reels();
     index.files = reels.iter().map(|(file, _)| file.clone()).collect();
-    let size = match target {
-        Target::Stdout => {
-            let mut bytes = Vec::new();
-            let size = capture::write(&mut bytes, &index, reels, &logs);
-            ctx.write_bytes(&bytes)?;
-            size.map_err(|error| Error::failed(format!("cannot write the capture: {error}")))?
-        }
-        Target::File(file) => {
-            let size = file.fill(|out| capture::write(out, &index, reels, &logs))?;
-            ctx.print(&format!("{}\n", file.path.display()))?;
-            size
-        }
-    };
+    let size = target.fill(ctx, |out| capture::write(out, &index, reels, &logs))?;
     ctx.note(of(&index, size));
     Ok(if index.is_whole() { Exit::Done } else { Exit::Partly })
 }

@@ -161,16 +161,14 @@ impl Place {
 /// The path of the plugin, from the command line or the PATH; links are not resolved, because a package
 /// manager changes their targets with each version. If neither has the plugin, the path of this process.
 fn plugin() -> Result<PathBuf> {
-    let called = env::args_os().next().unwrap_or_default();
-    let called = PathBuf::from(called);
-    if called.components().count() > 1 {
-        return std::path::absolute(&called)
-            .map_err(|error| Error::failed(format!("cannot find the plugin: {error}")));
-    }
-    match directories().map(|directory| directory.join(&called)).find(|path| path.is_file()) {
-        Some(path) => Ok(path),
-        None => env::current_exe().map_err(|error| Error::failed(format!("cannot find the plugin: {error}"))),
-    }
+    let called = PathBuf::from(env::args_os().next().unwrap_or_default());
+    let found = if called.components().count() > 1 {
+        std::path::absolute(&called)
+    } else {
+        let on_path = directories().map(|directory| directory.join(&called)).find(|path| path.is_file());
+        on_path.map_or_else(env::current_exe, Ok)
+    };
+    found.map_err(|error| Error::failed(format!("cannot find the plugin: {error}")))
 }
 
 fn directories() -> impl Iterator<Item = PathBuf> {

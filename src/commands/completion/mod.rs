@@ -2,7 +2,8 @@
 
 mod install;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::shared::command::command;
@@ -41,23 +42,15 @@ pub struct Args {
     ///
     /// For zsh, write it to a file _kubectl-skyhook in a directory of $fpath. For PowerShell, add it to the file that
     /// $PROFILE names.
-    #[arg(value_name = "SHELL", value_enum, required = true)]
-    shell: Option<Shell>,
+    #[arg(value_name = "SHELL", required = true,
+        value_parser = PossibleValuesParser::new(SCRIPTS.map(|(shell, _)| shell.name())))]
+    shell: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Setup {
     Install(install::Install),
     Uninstall(install::Uninstall),
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Powershell,
-    Elvish,
 }
 
 command! {
@@ -70,13 +63,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         Some(Setup::Uninstall(args)) => return install::uninstall(ctx, args),
         None => {}
     }
-    let shell: &dyn EnvCompleter = match args.shell.expect("clap requires a shell") {
-        Shell::Bash => &Bash,
-        Shell::Zsh => &Zsh,
-        Shell::Fish => &Fish,
-        Shell::Powershell => &Powershell,
-        Shell::Elvish => &Elvish,
-    };
+    let (shell, _) = SCRIPTS
+        .into_iter()
+        .find(|(shell, _)| Some(shell.name()) == args.shell.as_deref())
+        .expect("clap requires a known shell");
     ctx.print(&script(shell))?;
     Ok(Exit::Done)
 }

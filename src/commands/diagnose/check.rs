@@ -113,18 +113,19 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut last = None;
     let ended = {
         let rounds = async {
-            let (mut page, _) = run_checks(ctx, args).await?;
-            while last.insert(page).exit() == Exit::Findings {
-                tokio::time::sleep(PAUSE).await;
-                // Retry while the server does not respond.
-                page = loop {
-                    match run_checks(ctx, args).await {
-                        Ok((page, _)) => break page,
-                        Err(_) => tokio::time::sleep(PAUSE).await,
+            loop {
+                match run_checks(ctx, args).await {
+                    Ok((page, _)) => {
+                        if last.insert(page).exit() != Exit::Findings {
+                            return Ok(());
+                        }
                     }
-                };
+                    Err(error) if last.is_none() => return Err(error),
+                    // Retry while the server does not respond.
+                    Err(_) => {}
+                }
+                tokio::time::sleep(PAUSE).await;
             }
-            Ok::<(), Error>(())
         };
         tokio::select! {
             biased;
@@ -161,16 +162,12 @@ async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMu
         }
         Some(_) => {
             checks.extend(ready::checks(&cluster));
-            questions = ready::questions(&cluster);
+            questions = ready::questions();
         }
         None => {}
     }
     let mut report = CheckReport::new(&cluster, checks, questions);
-    report.readiness = args.ready_for.clone().map(|version| Readiness {
-        is_running: ready::is_running(&cluster, &version),
-        first: readiness_from,
-        version,
-    });
+    report.readiness = args.ready_for.clone().map(|version| Readiness { first: readiness_from, version });
     Ok((report, muting))
 }
 
@@ -352,8 +349,6 @@ struct Readiness {
     version: String,
     /// The index of its first check.
     first: usize,
-    /// Whether the operator has this version already.
-    is_running: bool,
 }
 
 /// The conclusion from the checks of the installation.
@@ -415,23 +410,16 @@ impl CheckReport {
         let mut text = Text::new();
         let unchecked = format!("{} could not run", plural(not_checked, "check"));
         let verdict = match (self.verdict, &self.readiness) {
-            (verdict, Some(Readiness { version, first, is_running })) => {
-                match (worst(&self.checks[*first..]), verdict) {
-                    (CheckResult::Error, _) if *is_running => text::error(format!("Problems with {version}")),
-                    (CheckResult::Error, _) => text::error(format!("Not ready for {version}")),
-                    (CheckResult::Warning, _) => text::warning(format!("Possible problems with {version}")),
-                    (CheckResult::NotChecked, _) => {
-                        text::warning(format!("Not known whether ready for {version}"))
-                    }
-                    (_, CheckVerdict::Failed) => text::error(format!(
-                        "Nothing found against {version}, but the installation has problems"
-                    )),
-                    (_, CheckVerdict::NotFullyChecked) => {
-                        text::warning(format!("Nothing found against {version}, but {unchecked}"))
-                    }
-                    (_, CheckVerdict::Healthy) => text::good(format!("Ready for {version}")),
+            (verdict, Some(Readiness { version, first })) => match worst(&self.checks[*first..]) {
+                CheckResult::Error => text::error(format!("Problems with {version}")),
+                CheckResult::Warning => text::warning(format!("Possible problems with {version}")),
+                CheckResult::NotChecked => text::warning(format!("Not known whether ready for {version}")),
+                _ if verdict == CheckVerdict::Healthy => text::good(format!("Ready for {version}")),
+                _ if verdict == CheckVerdict::Failed => {
+                    text::error(format!("Nothing found against {version}, but the installation has problems"))
                 }
-            }
+                _ => text::warning(format!("Nothing found against {version}")),
+            },
             (CheckVerdict::Failed, None) => text::error("The installation has problems"),
             (CheckVerdict::Healthy, None) => text::good("The installation is healthy"),
             (CheckVerdict::NotFullyChecked, None) => {

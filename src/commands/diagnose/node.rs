@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use report::NodeReport;
 use schemars::JsonSchema;
 use serde::Serialize;
-use step::Chain;
-use step::NextStep;
+use step::{Chain, Link};
 
 use crate::args::nodes::NodeArg;
 use crate::cluster::cordon::Holder;
@@ -15,7 +14,6 @@ use crate::cluster::{Cluster, NamedNodes, Node, Read, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::group::{of_first, on_all_nodes, on_node_set};
 use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
-use crate::commands::shared::progress::Progress;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::model::ProgressState;
@@ -166,10 +164,7 @@ pub fn relevant(
         (0..findings.len()).filter(|at| reasons.contains(at) || here(&findings[*at])).collect();
     let mut wanted: BTreeSet<usize> = open.iter().copied().collect();
     while let Some(at) = open.pop() {
-        let causes = causes.explaining(at).iter().copied();
-        // Maximum number of causes to follow for each finding: a few of a thousand failing nodes suffice.
-        const MOST: usize = 5;
-        open.extend(causes.take(MOST).filter(|cause| wanted.insert(*cause)));
+        open.extend(causes.explaining(at).iter().copied().filter(|cause| wanted.insert(*cause)));
     }
     findings.into_iter().enumerate().filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
 }
@@ -186,7 +181,7 @@ pub struct Document<'a> {
     /// The people and programs other than the operator that keep the node cordoned; empty if it is not cordoned.
     cordoned_by_others: Vec<Holder>,
     /// The custom resources in the order in which they run.
-    skyhooks: Vec<LinkDocument<'a>>,
+    skyhooks: &'a [Link<'a>],
     /// The custom resources that do not select the node.
     not_selected_by: Vec<NotSelecting<'a>>,
     /// Findings about the node, causes first.
@@ -197,28 +192,6 @@ pub struct Document<'a> {
     unreadable: &'a [String],
     /// The time at which ages are calculated.
     taken_at: String,
-}
-
-/// A custom resource on the node.
-#[derive(Serialize, JsonSchema)]
-struct LinkDocument<'a> {
-    /// `Skyhook` or `NodeWright`.
-    kind: &'static str,
-    /// The custom resource.
-    name: &'a str,
-    /// The priority; the lowest runs first. Absent for a deleted custom resource.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<i64>,
-    /// The progress on the node.
-    state: ProgressState,
-    /// Why the custom resource is not complete on the node, or a statement that it is.
-    message: &'a str,
-    /// The progress in detail, with the operator's next action; absent if the custom resource does not select
-    /// the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<&'a Progress>,
-    /// The packages of the custom resource on the node.
-    packages: &'a [NextStep],
 }
 
 /// A custom resource that does not select the node.

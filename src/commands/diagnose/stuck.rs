@@ -2,7 +2,7 @@ use crate::args::nodes;
 use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::{self, Diagnosis, cause_argument, object_named};
+use crate::commands::shared::diagnosis::{self, Diagnosis};
 use crate::commands::shared::mutes::{self, MuteFlags, NewMutes};
 use crate::commands::shared::rule::{FailOn, find_rule};
 use crate::commands::shared::scope;
@@ -47,9 +47,9 @@ use crate::view::OutputFormat;
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {
-    /// Only these custom resources, or this node; or the number of a cause, to show it in full
+    /// Only these custom resources and nodes; or the number of a cause, to show it in full
     ///
-    /// Write cause/N for cause N if a custom resource or a node is named N.
+    /// Write skyhook/N for a custom resource named N.
     #[arg(value_name = "NAME|N", value_parser = Subject::parse)]
     names: Vec<Subject>,
 
@@ -93,15 +93,12 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let new_mutes = args.new_mutes.target(ctx)?;
     let rules = args.rule.iter().map(|rule| find_rule(rule)).collect::<Result<Vec<_>>>()?;
-    let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
+    let cluster = ctx.load(&Scope { rules: rules.clone(), ..Scope::default() }.needs()).await?;
     let subjects = args.subjects(&cluster)?;
-    for note in &subjects.notes {
-        ctx.note(note);
-    }
     let mut scope = scope::of(&cluster, &subjects.skyhooks, &args.on, rules)?;
     scope.nodes.extend(subjects.nodes.iter().cloned());
     let muting = args.muting.load(ctx, &cluster)?;
-    if let [name] = subjects.nodes.as_slice()
+    if let ([], [name], None) = (&*subjects.skyhooks, &*subjects.nodes, subjects.cause)
         && let Some(node) =
             cluster.node(name).filter(|_| args.bare && args.asks_for_page(&ctx.global().output.format))
     {
@@ -138,23 +135,20 @@ impl Args {
 /// A positional argument.
 #[derive(Debug, Clone)]
 enum Subject {
-    /// A custom resource, a node, or the number of a cause: `gpu-tune`, `2`.
+    /// A custom resource or a node: `gpu-tune`.
     Any(String),
     /// A custom resource: `skyhook/2`.
     Skyhook(String),
-    /// The number of a cause: `cause/2`.
+    /// The number of a cause: `2`.
     Cause(usize),
 }
 
 impl Subject {
     fn parse(text: &str) -> std::result::Result<Subject, String> {
-        match text.split_once('/') {
-            Some((kind, number)) if kind.eq_ignore_ascii_case("cause") => {
-                let number = number.parse().map_err(|_| "expected cause/N, such as cause/2")?;
-                Ok(Subject::Cause(number))
-            }
-            Some(_) => nodes::skyhook(text).map(Subject::Skyhook),
-            None => nodes::skyhook(text).map(Subject::Any),
+        match text.parse() {
+            Ok(number) => Ok(Subject::Cause(number)),
+            Err(_) if text.contains('/') => nodes::skyhook(text).map(Subject::Skyhook),
+            Err(_) => nodes::skyhook(text).map(Subject::Any),
         }
     }
 }
@@ -166,7 +160,6 @@ struct Subjects {
     nodes: Vec<String>,
     /// The number of a cause.
     cause: Option<usize>,
-    notes: Vec<String>,
 }
 
 impl Args {
@@ -175,66 +168,38 @@ impl Args {
         Args { bare: true, ..self.clone() }
     }
 
-    /// Resolves the positional arguments. A name is a custom resource, else a node, else the number of a
-    /// cause.
+    /// Resolves the positional arguments. A name is a custom resource, else a node.
     fn subjects(&self, cluster: &Cluster) -> Result<Subjects> {
         let mut subjects = Subjects::default();
-        match self.names.as_slice() {
-            [Subject::Cause(number)] => subjects.cause = Some(*number),
-            [Subject::Any(name)] => {
-                let number = name.parse().ok();
-                if let (Some(number), Some(object)) = (number, object_named(cluster, name)) {
-                    subjects.notes.push(format!(
-                        "{name} is a {object} here; to show cause {number}: kubectl skyhook diagnose stuck {}",
-                        cause_argument(cluster, number)
-                    ));
+        for (at, subject) in self.names.iter().enumerate() {
+            match subject {
+                Subject::Cause(number) if at + 1 == self.names.len() => subjects.cause = Some(*number),
+                Subject::Cause(number) => {
+                    return Err(Error::usage(format!(
+                        "{number}: the number of a cause comes after all names"
+                    )));
                 }
-                match (cluster.skyhook(name), cluster.node(name), number) {
-                    (None, Some(_), _) => subjects.nodes.push(name.clone()),
-                    (None, None, Some(number)) => subjects.cause = Some(number),
-                    _ => subjects.skyhooks.push(name.clone()),
+                Subject::Any(name) if cluster.skyhook(name).is_none() && cluster.node(name).is_some() => {
+                    subjects.nodes.push(name.clone());
                 }
+                Subject::Any(name) | Subject::Skyhook(name) => subjects.skyhooks.push(name.clone()),
             }
-            [names @ .., last] => {
-                // A number after names is that of a cause among theirs.
-                subjects.cause = last.cause(cluster);
-                let names = if subjects.cause.is_some() { names } else { &self.names };
-                for name in names {
-                    match name {
-                        Subject::Any(name) | Subject::Skyhook(name) => {
-                            subjects.skyhooks.push(name.clone());
-                        }
-                        Subject::Cause(number) => {
-                            let last = format!("cause/{number}: the number of a cause comes after all names");
-                            return Err(Error::usage(last));
-                        }
-                    }
-                }
-            }
-            [] => {}
         }
         Ok(subjects)
     }
 
     /// The arguments that limit the diagnosis, without the number of a cause.
     fn scope_arguments(&self, subjects: &Subjects) -> Vec<String> {
-        let names = subjects.skyhooks.iter().chain(&subjects.nodes).cloned();
+        // A number is that of a cause.
+        let is_number = |name: &str| name.parse::<usize>().is_ok();
+        let skyhooks = subjects.skyhooks.iter();
+        let skyhooks = skyhooks.map(|n| if is_number(n) { format!("skyhook/{n}") } else { n.clone() });
+        let names = skyhooks.chain(subjects.nodes.iter().cloned());
         let flag = |flag: &str, value: String| [flag.to_owned(), value];
         let nodes = self.on.node.iter().flat_map(|node| flag("--node", node.to_string()));
         let pattern = self.on.pattern_text().into_iter().flat_map(|regex| flag("--match", regex.to_owned()));
         let rules = self.rule.iter().flat_map(|rule| flag("--rule", rule.clone()));
         names.chain(nodes).chain(pattern).chain(rules).collect()
-    }
-}
-
-impl Subject {
-    /// The number of a cause, unless an object has this name.
-    fn cause(&self, cluster: &Cluster) -> Option<usize> {
-        match self {
-            Subject::Cause(number) => Some(*number),
-            Subject::Any(name) if object_named(cluster, name).is_none() => name.parse().ok(),
-            Subject::Any(_) | Subject::Skyhook(_) => None,
-        }
     }
 }
 

@@ -68,10 +68,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if old.taken_at.as_second() > new.taken_at.as_second() {
         ctx.warn("OLD was captured after NEW: exchange them to see the changes in order of time");
     }
-    let report = DiffReport::new((&old, &args.old.display().to_string()), (&new, &name));
+    let report = Document::new((&old, &args.old.display().to_string()), (&new, &name));
     ctx.show(&report)?;
     let withheld = |cluster: &Cluster| needs.iter().any(|s| cluster.missing(*s).is_some());
-    Ok(if report.is_different() {
+    Ok(if report.different {
         Exit::Findings
     } else if withheld(&old) || withheld(&new) {
         Exit::Failed
@@ -362,13 +362,8 @@ struct Change {
     nodes: Vec<String>,
 }
 
-/// The output of `diff`.
-pub struct DiffReport {
-    document: Document,
-}
-
-impl DiffReport {
-    pub fn new(old: (&Cluster, &str), new: (&Cluster, &str)) -> DiffReport {
+impl Document {
+    fn new(old: (&Cluster, &str), new: (&Cluster, &str)) -> Document {
         let unread = not_compared(old.0, new.0);
         let without: BTreeSet<_> = unread.iter().map(|(source, _)| *source).collect();
         let (changes, masked) = differences(&facts(old.0, &without), &facts(new.0, &without));
@@ -381,7 +376,7 @@ impl DiffReport {
         let undecided = undecided(&before, &after);
         let findings = (!undecided.is_empty())
             .then(|| format!("findings of {} (not checked on one side)", list(&undecided)));
-        let document = Document {
+        Document {
             different: !(changes.is_empty() && new_findings.is_empty() && gone_findings.is_empty()),
             old: Side::of(old),
             new: Side::of(new),
@@ -389,22 +384,16 @@ impl DiffReport {
             new_findings,
             gone_findings,
             not_compared: sources.chain(masked).chain(findings).collect(),
-        };
-        DiffReport { document }
-    }
-
-    pub fn is_different(&self) -> bool {
-        self.document.different
+        }
     }
 
     fn verdict(&self) -> Line {
-        let document = &self.document;
         let sides = format!(
             " between {} ({}) and {} ({})",
-            document.old.source, document.old.taken_at, document.new.source, document.new.taken_at
+            self.old.source, self.old.taken_at, self.new.source, self.new.taken_at
         );
-        if !document.different {
-            let verdict = if document.not_compared.is_empty() {
+        if !self.different {
+            let verdict = if self.not_compared.is_empty() {
                 text::good("No changes")
             } else {
                 text::warning("No changes in the compared data")
@@ -412,18 +401,12 @@ impl DiffReport {
             return verdict + sides;
         }
         let parts = [
-            (document.items.len(), "change"),
-            (document.new_findings.len(), "new finding"),
-            (document.gone_findings.len(), "finding gone"),
+            (self.items.len(), "change"),
+            (self.new_findings.len(), "new finding"),
+            (self.gone_findings.len(), "gone finding"),
         ];
-        let parts: Vec<String> = parts
-            .into_iter()
-            .filter(|(number, _)| *number > 0)
-            .map(|(number, noun)| match noun {
-                "finding gone" => format!("{} gone", plural(number, "finding")),
-                noun => plural(number, noun),
-            })
-            .collect();
+        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+        let parts: Vec<String> = parts.map(|(number, noun)| plural(number, noun)).collect();
         text::heading(list(&parts)) + sides
     }
 }
@@ -514,13 +497,12 @@ impl Change {
     }
 }
 
-impl View for DiffReport {
+impl View for Document {
     fn blocks(&self, _wide: bool) -> Text {
-        let document = &self.document;
         let mut text = Text::new();
         text.line(self.verdict());
         let mut groups: BTreeMap<Option<&str>, Vec<&Change>> = BTreeMap::new();
-        for change in &document.items {
+        for change in &self.items {
             groups.entry(change.skyhook.as_deref()).or_default().push(change);
         }
         for (skyhook, changes) in groups {
@@ -530,18 +512,18 @@ impl View for DiffReport {
                 text.indented(2, change.line());
             }
         }
-        if !(document.new_findings.is_empty() && document.gone_findings.is_empty()) {
+        if !(self.new_findings.is_empty() && self.gone_findings.is_empty()) {
             text.blank().line(text::heading("findings"));
-            for line in key_lines(&document.new_findings) {
+            for line in key_lines(&self.new_findings) {
                 text.indented(2, Label::Error.span("new") + format!(": {line}"));
             }
-            for line in key_lines(&document.gone_findings) {
+            for line in key_lines(&self.gone_findings) {
                 text.indented(2, Label::Good.span("gone") + format!(": {line}"));
             }
         }
-        if !document.not_compared.is_empty() {
+        if !self.not_compared.is_empty() {
             text.blank().line(text::warning("not compared"));
-            for what in &document.not_compared {
+            for what in &self.not_compared {
                 text.indented(2, Line::from(what.as_str()));
             }
         }
@@ -549,14 +531,14 @@ impl View for DiffReport {
     }
 
     fn names(&self) -> Vec<String> {
-        let skyhooks = self.document.items.iter().filter_map(|c| c.skyhook.as_deref());
+        let skyhooks = self.items.iter().filter_map(|c| c.skyhook.as_deref());
         let skyhooks = skyhooks.map(|name| format!("skyhook/{name}"));
-        let nodes = self.document.items.iter().flat_map(|c| &c.nodes).map(|name| format!("node/{name}"));
+        let nodes = self.items.iter().flat_map(|c| &c.nodes).map(|name| format!("node/{name}"));
         let names: BTreeSet<String> = skyhooks.chain(nodes).collect();
         names.into_iter().collect()
     }
 
     fn document(&self) -> Value {
-        document("Diff", &self.document)
+        document("Diff", self)
     }
 }

@@ -121,7 +121,8 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     if let Some(skyhook) = skyhook {
         refuse(cluster, skyhook, args, &mut effects)?;
     }
-    let nodes = of(cluster, &args.name, args.purge_state);
+    let cleanups = cleanups(cluster, args);
+    let nodes: Vec<&Node> = cleanups.iter().map(|(node, _)| *node).collect();
     if skyhook.is_none() && nodes.is_empty() && !before {
         scope::known_skyhook(cluster, &args.name)?;
     }
@@ -133,7 +134,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
         plan.stages.extend(release(cluster, skyhook));
     }
     plan.consequences = effects;
-    plan.stage(steps(cluster, &nodes, args));
+    plan.stage(cleanups.into_iter().flat_map(|(_, steps)| steps).collect());
     if !plan.is_empty() {
         consequences(cluster, args, &nodes, &mut plan.consequences);
     }
@@ -213,58 +214,44 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     Some(removal.awaiting(target, Condition::Released(entry), AT_MOST))
 }
 
-/// The steps that clean the nodes as the operator would.
-fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let owners = node::owned(cluster, &args.name);
-    let model = Model::new(cluster);
-    for one in nodes {
-        let target = Target::of_node(one);
+/// The nodes with leftovers, selected or not, and the steps that clean them as the operator would.
+fn cleanups<'a>(cluster: &'a Cluster, args: &Args) -> Vec<(&'a Node, Vec<Step>)> {
+    let (owners, model) = (node::owned(cluster, &args.name), Model::new(cluster));
+    let steps = |one: &'a Node| {
+        let mut steps = Vec::new();
+        let mut step = |change, why| steps.push(Step::new(Target::of_node(one), change, why));
         let keys = node::clean(cluster, one, &owners, args.purge_state);
         if !keys.is_empty() {
-            let why = "cleanup that the operator would have done";
-            steps.push(Step::new(target.clone(), Change::Metadata(keys), why));
+            step(Change::Metadata(keys), "cleanup that the operator would have done");
         }
         if let Some(conditions) = node::without_conditions(one, &owners) {
-            let why = "cleanup that the operator would have done";
-            steps.push(Step::new(target.clone(), conditions, why));
+            step(conditions, "cleanup that the operator would have done");
         }
         if needs_no_taint(cluster, &model, one, &args.name)
             && let Some(taint) = node::without_taint(cluster, one)
         {
-            let why = "no other custom resource needs the taint";
-            steps.push(Step::new(target, taint, why));
+            step(taint, "no other custom resource needs the taint");
         }
-    }
-    steps
+        (!steps.is_empty()).then_some((one, steps))
+    };
+    cluster.nodes.iter().filter_map(steps).collect()
 }
 
 /// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
-/// The nodes with leftovers, selected or not.
-pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
-    let (owners, model) = (node::owned(cluster, name), Model::new(cluster));
-    let left = |n: &&Node| {
-        !node::clean(cluster, n, &owners, purge).is_empty()
-            || node::without_conditions(n, &owners).is_some()
-            || needs_no_taint(cluster, &model, n, name)
-    };
-    cluster.nodes.iter().filter(left).collect()
-}
-
 /// Whether the node has the runtime-required taint for this custom resource and for no other.
 ///
 /// The operator removes the taint once every custom resource that requires it is complete on the node; without such a
 /// custom resource, it would never remove it.
-pub fn needs_no_taint(cluster: &Cluster, model: &Model<'_>, node: &Node, name: &str) -> bool {
+fn needs_no_taint(cluster: &Cluster, model: &Model<'_>, node: &Node, name: &str) -> bool {
     cluster.runtime_required().on(node).is_some()
         && cluster.skyhook(name).is_some_and(|s| s.spec.runtime_required && s.selects(node))
         && model.taint_kept_by(node).iter().all(|s| s.name() == name)
 }
 
 /// Adds the consequences of the strip, including those that no API can undo.
-pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
+fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
     let name = args.name.as_str();
     if let Some(skyhook) = cluster.skyhook(name) {
         let others = skyhook.third_party_finalizers();

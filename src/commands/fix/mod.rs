@@ -144,7 +144,7 @@ fn few(lines: &[String]) -> Vec<String> {
 /// Two remedies contradict each other; or the capture has no custom resources, so that leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     scope::not_left_out(cluster, ", so it is unknown what is still in use")?;
-    let Chosen { parts, left } = choose(cluster, &report.findings, limits);
+    let Choosing { parts, left, .. } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();
     let mut plan = merged(cluster, parts)?;
     if plan.grade() > limits.up_to {
@@ -174,22 +174,15 @@ pub struct FixLimits {
     pub no_pause: bool,
 }
 
-/// The applied and the skipped remedies.
-#[derive(Default)]
-struct Chosen {
-    parts: Vec<Part>,
-    /// One line for each group of skipped findings.
-    left: Vec<String>,
-}
-
 /// Chooses a remedy for each cause, within the limits.
-fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen {
+fn choose<'a>(cluster: &'a Cluster, findings: &[Finding], limits: &'a FixLimits) -> Choosing<'a> {
     let mut choosing = Choosing {
         cluster,
         grades: Grades::of_report(cluster),
         forecasts: 0,
         limits,
-        chosen: Chosen::default(),
+        parts: Vec::new(),
+        left: Vec::new(),
         changed_packages: HashMap::new(),
         skippable: BTreeMap::new(),
     };
@@ -202,7 +195,8 @@ fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Chosen
     for cause in &causes {
         choosing.effects(cause, findings);
     }
-    choosing.finish()
+    choosing.note_skippable();
+    choosing
 }
 
 /// Findings of one cause with the same remedy.
@@ -248,7 +242,9 @@ struct Choosing<'a> {
     /// Number of remedies whose effects were computed: each costs a pass over the cluster.
     forecasts: usize,
     limits: &'a FixLimits,
-    chosen: Chosen,
+    parts: Vec<Part>,
+    /// One line for each group of skipped findings.
+    left: Vec<String>,
     /// The packages that chosen remedies already change, with the codes of their rules. `None` means all
     /// packages.
     changed_packages: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
@@ -304,7 +300,7 @@ impl Choosing<'_> {
             });
             RemedyGroup {
                 findings: members,
-                subject: FindingGroup::of(&own, findings).subject(self.cluster, false),
+                subject: FindingGroup::of(&own, findings).subject(false),
                 remedy: remedy.zip(argv),
                 elsewhere,
                 cured_by,
@@ -448,7 +444,7 @@ impl Choosing<'_> {
                 self.changed_packages.entry(place).or_default().push(work);
             }
         }
-        self.chosen.parts.push(Part { rule: finding.rule, subject: group.subject.clone(), command, plan });
+        self.parts.push(Part { rule: finding.rule, subject: group.subject.clone(), command, plan });
     }
 
     /// Skips effects that end with their cause. Effects that outlast a cause fixed here are fixed like
@@ -461,8 +457,8 @@ impl Choosing<'_> {
             if !self.is_meant(finding) || self.is_skippable(finding) {
                 continue;
             }
-            let subject = effect.subject(self.cluster, false);
-            let parts = &self.chosen.parts;
+            let subject = effect.subject(false);
+            let parts = &self.parts;
             let cured = parts.iter().any(|part| part.rule.code == code);
             let restarted = parts.iter().any(|part| part.restarts_batches_of(finding));
             if finding.outlasts_cause && cured && !restarted {
@@ -483,18 +479,18 @@ impl Choosing<'_> {
     fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
         let line = skipped(&finding_label(finding.rule, subject), why);
         // List an effect of several causes once per cause.
-        if !self.chosen.left.contains(&line) {
-            self.chosen.left.push(line);
+        if !self.left.contains(&line) {
+            self.left.push(line);
         }
     }
 
-    fn finish(mut self) -> Chosen {
-        for (why, codes) in self.skippable {
-            let codes: Vec<&str> = codes.into_iter().collect();
+    /// Adds a line for the findings that are skipped because no rules are named.
+    fn note_skippable(&mut self) {
+        for (why, codes) in &self.skippable {
+            let codes: Vec<&str> = codes.iter().copied().collect();
             let left = format!("skips {}, because {why}; specify a code to include it", list(&codes));
-            self.chosen.left.push(left);
+            self.left.push(left);
         }
-        self.chosen
     }
 }
 

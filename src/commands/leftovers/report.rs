@@ -39,7 +39,7 @@ pub struct Document<'a> {
     items: Vec<LeftoverEntry<'a>>,
     /// Cluster-scoped objects of the installation that remain although the operator was removed. No command
     /// deletes them.
-    installation: Vec<RemnantEntry<'a>>,
+    installation: &'a [Remnant<'a>],
     /// Nodes with the runtime-required taint that no custom resource will remove.
     tainted: Vec<&'a str>,
     /// Nodes with the operator's `autoTaint` annotation that no custom resource needs; such nodes do not
@@ -89,21 +89,6 @@ struct ObjectRef<'a> {
     namespace: Option<&'a str>,
     /// The name.
     name: &'a str,
-}
-
-/// A cluster-scoped object of the installation.
-#[derive(Serialize, JsonSchema)]
-struct RemnantEntry<'a> {
-    /// The kind.
-    kind: &'a str,
-    /// The name.
-    name: &'a str,
-}
-
-impl<'a> RemnantEntry<'a> {
-    fn of(remnant: &Remnant<'a>) -> RemnantEntry<'a> {
-        RemnantEntry { kind: remnant.kind, name: remnant.name }
-    }
 }
 
 /// A package in a node state.
@@ -402,7 +387,7 @@ impl View for Leftovers<'_> {
             if self.all { self.cluster.leftovers().closed_for_nobody() } else { Default::default() };
         let fields = Document {
             items: self.left.iter().map(item).collect(),
-            installation: self.remnants.iter().map(RemnantEntry::of).collect(),
+            installation: &self.remnants,
             tainted,
             auto_tainted,
             older_policies: self.older_policies(),

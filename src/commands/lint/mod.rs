@@ -3,6 +3,7 @@ mod report;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -177,8 +178,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let wanted = parsed.iter().flat_map(Documents::referenced).collect();
     let references = match &cluster {
-        Some(cluster) => read(ctx, cluster, wanted).await,
-        None => References::default(),
+        Some(cluster) => Rc::new(read(ctx, cluster, wanted).await),
+        None => Rc::default(),
     };
     let mut schemas = Schemas::default();
     if let Some(cluster) = &cluster {
@@ -197,17 +198,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     }
     let now = cluster.as_ref().map_or_else(ctx::now, |cluster| cluster.taken_at);
-    let inputs = parsed.into_iter().zip(&files.roots).map(|(documents, root)| {
-        Input::new(documents, cluster.as_ref(), args.operator_version.clone(), &schemas)
-            .with_references(&references)
-            .with_settings(&root.config, mutes.clone(), now)
-    });
     let mut checked = Vec::new();
-    for mut input in inputs {
+    for (documents, root) in parsed.into_iter().zip(&files.roots) {
+        let mut input = Input::new(documents, cluster.as_ref(), args.operator_version.clone(), &schemas)
+            .with_settings(&root.config, mutes.clone(), now);
+        input.references = Rc::clone(&references);
         let mut report = lint::lint(&input);
         if args.server_dry_run {
             unread |= report::read(ctx, &mut input, &report).await;
-            report.add_refusals(&input);
+            report = lint::lint(&input);
         }
         let applied = applied(&input, &report);
         checked.push((input, report, applied));

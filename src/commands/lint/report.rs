@@ -111,7 +111,7 @@ pub struct LintView<'a> {
 
 impl LintView<'_> {
     fn packages(&self) -> Vec<PackageDocument> {
-        self.effects.iter().flat_map(Effects::packages).collect()
+        self.effects.iter().flat_map(|effects| effects.packages.clone()).collect()
     }
 
     fn rollouts(&self) -> Vec<RolloutDocument> {

@@ -63,30 +63,27 @@ struct IgnoreArgs {
 }
 
 command! {
-    "node ignore": Ignore => ignore,
+    "node ignore": Ignore => async |ctx, args: &Ignore| run(ctx, &args.with, args.action()).await,
     needs: planners::NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
-    plans: |cluster, args: &Ignore| {
-        planned(cluster, &args.with, IgnoreAction::Ignore { leave_batch: args.leave_batch })
-    },
+    plans: |cluster, args: &Ignore| planned(cluster, &args.with, args.action()),
 }
 
 command! {
-    "node unignore": Unignore => unignore,
+    "node unignore": Unignore => async |ctx, args: &Unignore| {
+        run(ctx, &args.with, IgnoreAction::Unignore).await
+    },
     needs: planners::NEEDS,
     lists: planners::LISTS,
     writes: &[Write::Nodes],
     plans: |cluster, args: &Unignore| planned(cluster, &args.with, IgnoreAction::Unignore),
 }
 
-async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
-    let action = IgnoreAction::Ignore { leave_batch: args.leave_batch };
-    run(ctx, &args.with, action).await
-}
-
-async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
-    run(ctx, &args.with, IgnoreAction::Unignore).await
+impl Ignore {
+    fn action(&self) -> IgnoreAction {
+        IgnoreAction::Ignore { leave_batch: self.leave_batch }
+    }
 }
 
 /// Maximum number of node-name ranges in a note.

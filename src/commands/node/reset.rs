@@ -3,10 +3,9 @@
 use crate::args::nodes::{OfSkyhook, SomeNodes};
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::command::{WRITES_OF_RESET, command};
+use crate::commands::shared::command::{WRITES_OF_RESET, change, command};
 use crate::commands::shared::scope;
-use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::error::Result;
 use crate::plan::planners::reset;
 use crate::plan::{Plan, planners};
 
@@ -36,19 +35,14 @@ pub struct Args {
 }
 
 command! {
-    "node reset": Args => run,
+    "node reset": Args => async |ctx, args: &Args| {
+        let named = scope::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
+        change(ctx, args, named, &Source::REQUIRED_FOR_CHANGES, &args.safety).await
+    },
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: WRITES_OF_RESET,
     plans: plan,
-}
-
-async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let named = scope::named_nodes(args.on.query(), Some(&args.of.skyhook), None);
-    let cluster =
-        ctx.limit_to(named).load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES).await?;
-    let plan = plan(&cluster, args)?;
-    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

@@ -13,10 +13,11 @@ use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::progress::Progress;
+use crate::commands::shared::rows::StageStart;
 use crate::model::{Model, ProgressState};
 use crate::outlook::Outlook;
 use crate::view::text::{Label, Line, Span};
-use crate::view::{FormatError, Joined, age, list, time};
+use crate::view::{FormatError, Joined, list};
 use crate::wait::drain::Drain;
 
 /// The required sources of rows.
@@ -110,10 +111,7 @@ pub struct PackageRow {
     pub restarts: i64,
     /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-    /// The age of `since`: `17h`.
-    #[serde(skip)]
-    pub runs_for: String,
+    pub since: Option<StageStart>,
     /// The recorded image; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image: String,
@@ -380,15 +378,13 @@ fn package<'a>(
     placement: &Placement<'a>,
 ) -> Option<PackageRow> {
     let entry = placement.entry?;
-    let since = package_runs.since(placement);
     Some(PackageRow {
         package: placement.package.to_owned(),
         version: placement.version.to_owned(),
         stage: entry.stage.to_string(),
         state: entry.state.to_string(),
         restarts: entry.restarts,
-        since: since.map(time),
-        runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
+        since: package_runs.since(placement).map(|at| StageStart::new(at, cluster)),
         image: entry.image.to_string(),
         in_spec: placement.in_spec() == Some(true),
         installed: placement.is_installed(cluster),

@@ -198,7 +198,7 @@ impl NodeStatus<'_> {
 fn stages(row: &NodeRow) -> String {
     let open = row.packages.iter().filter(|package| package.state != State::Complete.as_str());
     let stage = |of: &PackageRow| {
-        let begun = if of.runs_for.is_empty() { String::new() } else { format!(" ({})", of.runs_for) };
+        let begun = of.since.as_ref().map(|since| format!(" ({})", since.age)).unwrap_or_default();
         format!("{} {} {} {}{begun}", of.package, of.version, of.stage, of.state)
     };
     open.map(stage).joined(", ")

@@ -6,11 +6,10 @@ use crate::api::{Skyhook, Stage, State, keys};
 use crate::args::nodes::OnlySkyhook;
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
-use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::command::{Write, change, command};
 use crate::commands::shared::scope;
 use crate::commands::shared::scope::PackageNodes;
-use crate::ctx::Ctx;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Result};
 use crate::plan::planners::{self, batches, merge, node, pause_guard, reset};
 use crate::plan::{Change, Plan, Refusal, Step, Target};
 use crate::view::{NodeSet, plural};
@@ -57,20 +56,14 @@ pub struct Args {
 }
 
 command! {
-    "package rerun": Args => run,
+    "package rerun": Args => async |ctx, args: &Args| {
+        let named = args.on.named_nodes();
+        change(ctx, args, named, &Source::REQUIRED_FOR_CHANGES, &args.safety).await
+    },
     needs: Source::OF_ROLLOUTS,
     lists: planners::LISTS,
     writes: &[Write::Nodes, Write::Skyhooks, Write::DeletePods],
     plans: plan,
-}
-
-async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx
-        .limit_to(args.on.named_nodes())
-        .load_to_change(&Source::OF_ROLLOUTS, &Source::REQUIRED_FOR_CHANGES)
-        .await?;
-    let plan = plan(&cluster, args)?;
-    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -117,7 +110,9 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     merge::uninstalled_dependencies(cluster, skyhook, &args.package, &nodes, &mut plan.consequences);
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
     merge::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
-    warn_of_running(cluster, skyhook, &args.package, stage.as_ref(), &nodes, &mut plan);
+    if let Some(stage) = &stage {
+        warn_of_running(cluster, skyhook, &args.package, stage, &nodes, &mut plan);
+    }
     planners::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
@@ -180,7 +175,7 @@ fn warn_of_running(
     cluster: &Cluster,
     skyhook: &Skyhook,
     package: &str,
-    stage: Option<&Stage>,
+    stage: &Stage,
     nodes: &[&Node],
     plan: &mut Plan,
 ) {
@@ -188,13 +183,13 @@ fn warn_of_running(
     let mut running = Vec::new();
     for node in nodes {
         for package_run in package_runs.of_skyhook_on(skyhook.name(), &node.name) {
-            let same = package_run.package == package && stage.is_none_or(|s| *s == package_run.stage);
+            let same = package_run.package == package && package_run.stage == *stage;
             if same && package_run.alive() {
                 running.push(format!("{} on {}", package_run.reference(), node.name));
             }
         }
     }
-    if !running.is_empty() && stage.is_some() {
+    if !running.is_empty() {
         plan.consequences.warn(format!(
             "this stage is already running and will not restart: {}; delete the pod to restart the stage",
             running.join(", ")

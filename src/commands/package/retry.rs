@@ -6,15 +6,14 @@ use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::args::nodes::OnlySkyhook;
 use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
-use crate::commands::shared::command::{Write, command};
+use crate::commands::shared::command::{Write, change, command};
 use crate::commands::shared::scope;
 use crate::commands::shared::scope::PackageNodes;
-use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::error::Result;
 use crate::model::Model;
 use crate::plan::planners::{self, batches, merge, node, pause_guard};
 use crate::plan::{Change, Condition, Consequences, Kind, Plan, PlanStage, Refusal, Step, Target};
-use crate::view::{NodeSet, list, plural};
+use crate::view::{NodeSet, plural};
 
 /// Retry a package stage that has failed permanently
 ///
@@ -49,17 +48,12 @@ pub struct Args {
 const GONE_AT_MOST: u64 = 90;
 
 command! {
-    "package retry": Args => run,
+    "package retry": Args => async |ctx, args: &Args| {
+        change(ctx, args, args.on.named_nodes(), &Source::OF_WORK, &args.safety).await
+    },
     needs: Source::OF_ROLLOUTS,
     writes: &[Write::Nodes, Write::SkyhookStatus, Write::DeletePods, Write::DeleteJobs],
     plans: plan,
-}
-
-async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster =
-        ctx.limit_to(args.on.named_nodes()).load_to_change(&Source::OF_ROLLOUTS, &Source::OF_WORK).await?;
-    let plan = plan(&cluster, args)?;
-    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
@@ -262,16 +256,7 @@ fn nothing_given_up(
             .into());
         }
     }
-    let mut running = Vec::new();
-    for node in &recorded {
-        let all = package_runs.of_skyhook_on(skyhook.name(), &node.name);
-        running.extend(all.filter(|run| run.package == package && run.works()).map(|run| run.reference()));
-    }
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
-    running.truncate(3);
-    let still: Vec<&str> = running.iter().map(String::as_str).collect();
-    let running =
-        if still.is_empty() { String::new() } else { format!(" (still running: {})", list(&still)) };
-    let why = format!("no stage of {package} has failed permanently on {set}{running}");
+    let why = format!("no stage of {package} has failed permanently on {set}");
     Ok(Plan::new(why, skyhook.name()))
 }

@@ -295,11 +295,8 @@ fn state(row: &PackageRow<'_>, times: bool) -> Line {
             Label::Plain.span(row.state) + text::dim(format!(" ({})", drift(row.spec_version)))
         }
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
-            let since = match row.runs_for.as_str() {
-                time if times && !time.is_empty() => format!(" ({time})"),
-                _ => String::new(),
-            };
-            Label::Plain.span(row.state) + text::dim(since)
+            let since = row.since.as_ref().filter(|_| times).map(|since| format!(" ({})", since.age));
+            Label::Plain.span(row.state) + text::dim(since.unwrap_or_default())
         }
     }
 }

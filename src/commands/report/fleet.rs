@@ -1,4 +1,4 @@
-//! The map of all nodes: one cell per node, or per set of nodes in a very large fleet.
+//! The map of all nodes: one cell per node.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -13,8 +13,6 @@ use crate::outlook::action_in_progress;
 use crate::view::text::Line;
 use crate::view::{NodeSet, Table, cells, count, natural, plural, sanitize};
 
-/// Maximum number of cells of a map. In a larger fleet, a cell represents several nodes.
-const CELLS: usize = 20_000;
 /// Maximum number of nodes for large cells.
 const FEW: usize = 400;
 /// Maximum number of headings of a map; with more groups of names there are none.
@@ -96,7 +94,6 @@ impl<'a> Fleet<'a> {
     }
 
     pub fn html(&self) -> Markup {
-        let nodes_per_cell = self.0.len().div_ceil(CELLS).max(1);
         let size = if self.0.len() <= FEW { "large" } else { "small" };
         html! {
             ul.legend {
@@ -109,17 +106,14 @@ impl<'a> Fleet<'a> {
                 input #q type="search" autocomplete="off" placeholder="gpu-01, failed, driver apply …" aria-controls="map found";
             }
             div #found role="status" aria-live="polite" {}
-            @if nodes_per_cell > 1 {
-                p.dim { "A cell represents up to " (count(nodes_per_cell)) " nodes with the same status." }
-            }
             div #map class=(size) role="img" aria-label=(format!("Map of {}; the table below lists them", self.summary())) {
                 @for (prefix, cells) in self.groups() {
                     @if !prefix.is_empty() {
                         h3 { (sanitize(prefix)) "… " span.dim { (count(cells.len())) } }
                     }
                     div {
-                        @for part in parts(cells, nodes_per_cell) {
-                            i class=(class(part[0].status)) title=(hover(part)) { (letter(part[0].status)) }
+                        @for cell in cells {
+                            i class=(class(cell.status)) title=(hover(cell)) { (letter(cell.status)) }
                         }
                     }
                 }
@@ -197,23 +191,10 @@ fn add<'a>(
     }
 }
 
-/// Consecutive nodes of the same status, at most `most` per cell.
-fn parts<'c, 'a>(cells: &'c [Cell<'a>], most: usize) -> impl Iterator<Item = &'c [Cell<'a>]> {
-    cells.chunk_by(|a, b| a.status == b.status).flat_map(move |cells| cells.chunks(most))
-}
-
 /// The tooltip of a cell: `gpu-0001: failed; gpu-tune: driver apply`.
-fn hover(part: &[Cell<'_>]) -> String {
-    let first = &part[0];
-    let name = match part {
-        [one] => sanitize(one.name).into_owned(),
-        [first, .., last] => {
-            format!("{} to {} ({})", sanitize(first.name), sanitize(last.name), part.len())
-        }
-        [] => String::new(),
-    };
-    let word = word(first.status);
-    match first.reason.as_str() {
+fn hover(cell: &Cell<'_>) -> String {
+    let (name, word) = (sanitize(cell.name), word(cell.status));
+    match cell.reason.as_str() {
         "" => format!("{name}: {word}"),
         reason => {
             let reason = Line::from(sanitize(reason).as_ref()).truncated(REASON);

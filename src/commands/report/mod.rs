@@ -19,7 +19,7 @@ use super::shared::mutes::Target;
 use super::shared::status::StatusReport;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::rows::cordon_holders;
-use crate::ctx::{Ctx, now, unread};
+use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope, Severity};
 use crate::view::text::{Label, Line, Text};
@@ -94,16 +94,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         status: &StatusReport::new(&cluster, report, &[]),
     };
     let html = page.html();
-    match target {
-        Target::Stdout => ctx.print(&html)?,
-        Target::File(file) => {
-            file.fill(|out| {
-                out.write_all(html.as_bytes())?;
-                Ok(html.len() as u64)
-            })?;
-            ctx.print(&format!("{}\n", file.path.display()))?;
-        }
-    }
+    target.fill(ctx, |out| out.write_all(html.as_bytes()).map(|()| html.len() as u64))?;
     Ok(super::shared::scope::exit_without(&cluster, &Source::ESSENTIAL))
 }
 
@@ -190,33 +181,21 @@ impl Page<'_, '_> {
 
     /// Sources, rules and logs that are missing from the page.
     fn not_read(&self) -> Markup {
-        let sources: Vec<_> = unread(self.cluster, self.needs).collect();
-        let empty: Vec<Source> = Source::ESSENTIAL
-            .into_iter()
-            .filter(|source| {
-                self.cluster.missing(*source).is_some() && sources.iter().all(|(s, _)| s != source)
-            })
-            .collect();
+        let missing = |source: &Source| Some((*source, self.cluster.missing(*source)?));
+        let sources: Vec<(Source, String)> = self.needs.iter().filter_map(missing).collect();
         let (rules, logs) = (self.diagnosis.not_checked(false), self.diagnosis.logs_not_read());
-        let mut missing: Vec<String> = sources
-            .iter()
-            .map(|(source, _)| source)
-            .chain(&empty)
-            .map(|source| format!("cannot read {source}"))
-            .collect();
+        let mut missing: Vec<String> =
+            sources.iter().map(|(source, _)| format!("cannot read {source}")).collect();
         let summary = |text: &Text| text.plain().lines().next().map(str::to_owned);
         missing.extend(rules.as_ref().and_then(summary));
         missing.extend(logs.iter().map(Line::plain));
         html! {
             @if !missing.is_empty() {
                 aside.missing aria-label="What could not be read" {
-                    details open[!sources.is_empty() || !empty.is_empty()] {
+                    details open[!sources.is_empty()] {
                         summary { b { "This page is incomplete: " } (missing.join("; ")) }
                         @for (source, why) in &sources {
-                            p { "Cannot read " (source) ": " (sanitize(&why.to_string())) }
-                        }
-                        @for source in &empty {
-                            p { "Cannot read " (source) ": none in the capture" }
+                            p { "Cannot read " (source) ": " (sanitize(why)) }
                         }
                         @if let Some(rules) = &rules { (rules.html()) }
                         @if let Some(logs) = &logs { p { (logs.html()) } }

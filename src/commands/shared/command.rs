@@ -2,7 +2,8 @@
 
 use futures::future::LocalBoxFuture;
 
-use crate::cluster::{Cluster, NodeFields, Source};
+use crate::args::safety::Safety;
+use crate::cluster::{Cluster, NamedNodes, NodeFields, Source};
 use crate::ctx::{Ctx, OutcomeDocument};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
@@ -132,6 +133,25 @@ pub trait Run {
     fn run<'a>(&'a self, ctx: &'a mut Ctx) -> LocalBoxFuture<'a, Result<Exit>>;
 }
 
+/// Runs a command that loads its sources, plans a change and executes it. `named`: the only nodes to read, if they are few;
+/// `required`: the sources without which nothing can be planned.
+///
+/// # Errors
+///
+/// A required source cannot be read, or the change is refused.
+pub async fn change(
+    ctx: &mut Ctx,
+    args: &impl Run,
+    named: Option<NamedNodes>,
+    required: &[Source],
+    safety: &Safety,
+) -> Result<Exit> {
+    let needs = (args.info().needs)();
+    let cluster = ctx.limit_to(named).load_to_change(&needs, required).await?;
+    let plan = args.plan(&cluster).expect("the command has a plan")?;
+    ctx.execute(&cluster, plan, safety).await
+}
+
 /// Declares a command: its words, its arguments and the function that runs it; then the fields of [`CommandInfo`] that
 /// differ from [`CommandInfo::offline`].
 macro_rules! command {
@@ -147,10 +167,12 @@ macro_rules! command {
      $(, plans: $plans:expr)?
      $(, prints: { $($kind:literal: $document:ty),+ })?
      $(,)?) => {
-        impl $crate::commands::shared::command::Run for $args {
-            fn all() -> Vec<&'static $crate::commands::shared::command::CommandInfo> {
-                static INFO: $crate::commands::shared::command::CommandInfo =
-                    $crate::commands::shared::command::CommandInfo {
+        const _: () = {
+            use $crate::commands::shared::command::declared::*;
+
+            impl Run for $args {
+                fn all() -> Vec<&'static CommandInfo> {
+                    static INFO: CommandInfo = CommandInfo {
                         $(needs: || $needs.to_vec(),)?
                         $(node_fields: $node_fields,)?
                         $(gets: $gets,)?
@@ -159,32 +181,27 @@ macro_rules! command {
                         $(watches: $watches,)?
                         $(writes: $writes,)?
                         $(writes_only_with_flag: $writes_only_with_flag,)?
-                        $(prints: &[$($crate::view::schema::Published::of::<$document>($kind)),+],)?
-                        ..$crate::commands::shared::command::CommandInfo::offline($words)
+                        $(prints: &[$(Published::of::<$document>($kind)),+],)?
+                        ..CommandInfo::offline($words)
                     };
-                vec![&INFO]
-            }
-
-            fn info(&self) -> &'static $crate::commands::shared::command::CommandInfo {
-                <$args>::all()[0]
-            }
-
-            $(
-                fn plan(
-                    &self,
-                    cluster: &$crate::cluster::Cluster,
-                ) -> Option<$crate::error::Result<$crate::plan::Plan>> {
-                    Some(($plans)(cluster, self))
+                    vec![&INFO]
                 }
-            )?
 
-            fn run<'a>(
-                &'a self,
-                ctx: &'a mut $crate::ctx::Ctx,
-            ) -> futures::future::LocalBoxFuture<'a, $crate::error::Result<$crate::error::Exit>> {
-                Box::pin(($run)(ctx, self))
+                fn info(&self) -> &'static CommandInfo {
+                    <$args>::all()[0]
+                }
+
+                $(
+                    fn plan(&self, cluster: &Cluster) -> Option<Result<Plan>> {
+                        Some(($plans)(cluster, self))
+                    }
+                )?
+
+                fn run<'a>(&'a self, ctx: &'a mut Ctx) -> LocalBoxFuture<'a, Result<Exit>> {
+                    Box::pin(($run)(ctx, self))
+                }
             }
-        }
+        };
     };
 }
 
@@ -197,36 +214,45 @@ macro_rules! group {
             $($(#[$attribute])* $name($args)),+
         }
 
-        impl $crate::commands::shared::command::Run for $group {
-            fn all() -> Vec<&'static $crate::commands::shared::command::CommandInfo> {
-                [$(<$args>::all()),+].concat()
-            }
+        const _: () = {
+            use $crate::commands::shared::command::declared::*;
 
-            fn info(&self) -> &'static $crate::commands::shared::command::CommandInfo {
-                match self {
-                    $($group::$name(args) => args.info()),+
+            impl Run for $group {
+                fn all() -> Vec<&'static CommandInfo> {
+                    [$(<$args>::all()),+].concat()
+                }
+
+                fn info(&self) -> &'static CommandInfo {
+                    match self {
+                        $($group::$name(args) => args.info()),+
+                    }
+                }
+
+                fn plan(&self, cluster: &Cluster) -> Option<Result<Plan>> {
+                    match self {
+                        $($group::$name(args) => args.plan(cluster)),+
+                    }
+                }
+
+                fn run<'a>(&'a self, ctx: &'a mut Ctx) -> LocalBoxFuture<'a, Result<Exit>> {
+                    match self {
+                        $($group::$name(args) => args.run(ctx)),+
+                    }
                 }
             }
-
-            fn plan(
-                &self,
-                cluster: &$crate::cluster::Cluster,
-            ) -> Option<$crate::error::Result<$crate::plan::Plan>> {
-                match self {
-                    $($group::$name(args) => args.plan(cluster)),+
-                }
-            }
-
-            fn run<'a>(
-                &'a self,
-                ctx: &'a mut $crate::ctx::Ctx,
-            ) -> futures::future::LocalBoxFuture<'a, $crate::error::Result<$crate::error::Exit>> {
-                match self {
-                    $($group::$name(args) => args.run(ctx)),+
-                }
-            }
-        }
+        };
     };
+}
+
+/// The names in the code of the macros.
+pub mod declared {
+    pub use super::{CommandInfo, Run};
+    pub use crate::cluster::Cluster;
+    pub use crate::ctx::Ctx;
+    pub use crate::error::{Exit, Result};
+    pub use crate::plan::Plan;
+    pub use crate::view::schema::Published;
+    pub use futures::future::LocalBoxFuture;
 }
 
 pub(crate) use {command, group};

@@ -8,11 +8,13 @@ use serde::Serialize;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::cluster::placement::Pending;
+use crate::commands::shared::diagnosis::group::{Detail, FindingGroup};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::model::ProgressState;
 use crate::outlook::{DeletionOutlook, Outlook};
+use crate::rules::support::causes::Cause;
 use crate::rules::{Finding, FindingSummary, Grade, Remedy, Scope, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, shell_words};
@@ -27,8 +29,23 @@ pub struct Deletion<'o, 'a> {
     grades: Grades<'a>,
     skyhook: &'a Skyhook,
     outlook: DeletionOutlook<'o, 'a>,
-    /// All findings about the custom resource, most severe first.
-    findings: Vec<&'o Finding>,
+    /// The findings about the custom resource, those that differ only in the node together, most severe first.
+    groups: Vec<FindingGroup<'o>>,
+}
+
+/// A remedy for all nodes that it concerns.
+struct FoldedRemedy {
+    remedy: Remedy,
+    /// The command for the first node.
+    first: Vec<String>,
+    /// What to repeat the command for.
+    repeat: Option<String>,
+}
+
+impl From<Remedy> for FoldedRemedy {
+    fn from(remedy: Remedy) -> FoldedRemedy {
+        FoldedRemedy { first: remedy.argv.clone(), remedy, repeat: None }
+    }
 }
 
 impl<'o, 'a> Deletion<'o, 'a> {
@@ -37,59 +54,46 @@ impl<'o, 'a> Deletion<'o, 'a> {
         let cluster = outlook.cluster;
         let scope = Scope { skyhooks: vec![skyhook.name().to_owned()], ..Scope::default() };
         let concerned = scope.concerned(cluster, &outlook.findings);
-        let findings = outlook.findings.iter().zip(concerned).filter(|(_, concerned)| *concerned);
-        let findings = findings.map(|(finding, _)| finding).collect();
+        let all = outlook.findings.iter().zip(concerned).enumerate().filter(|(_, (_, concerned))| *concerned);
+        let alike = all.map(|(at, (f, _))| {
+            let alone = f.subject.node.is_none().then_some(at);
+            ((f.rule.code, f.severity, f.trouble(), alone), at)
+        });
+        let group = |(_, places)| FindingGroup::of(&Cause::alone(places), &outlook.findings);
+        let groups = grouped(alike).into_iter().map(group).collect();
         let grades = Grades::new(cluster);
-        Some(Deletion { cluster, grades, skyhook, outlook: outlook.deletion(skyhook)?, findings })
+        Some(Deletion { cluster, grades, skyhook, outlook: outlook.deletion(skyhook)?, groups })
     }
 
-    /// All remedies, least disruptive first; stripping the finalizer comes last, unless the deletion is in progress.
-    pub fn remedies(&self) -> Vec<Remedy> {
-        let mut remedies: Vec<Remedy> = Vec::new();
-        let grave = |f: &&&Finding| f.severity >= Severity::Warning;
-        for remedy in self.findings.iter().filter(grave).flat_map(|f| f.remedies()) {
-            if !remedy.runs(STRIP) && remedies.iter().all(|r| r.argv != remedy.argv) {
-                remedies.push(remedy);
+    /// All remedies, least disruptive first; stripping the finalizer comes last, unless the deletion is in progress. `whole`:
+    /// whether commands name all nodes, however many.
+    fn remedies(&self, whole: bool) -> Vec<FoldedRemedy> {
+        let mut remedies: Vec<FoldedRemedy> = Vec::new();
+        for group in self.groups.iter().filter(|group| group.first().severity >= Severity::Warning) {
+            let all = if whole {
+                group.remedies_for_all(&self.grades).into_iter().map(|remedy| (remedy, None)).collect()
+            } else {
+                group.graded_remedies(&self.grades, Detail::Full)
+            };
+            for ((remedy, repeat), one) in all.into_iter().zip(group.first().remedies()) {
+                if !remedy.runs(STRIP) && remedies.iter().all(|known| known.first != one.argv) {
+                    remedies.push(FoldedRemedy { remedy, first: one.argv, repeat });
+                }
             }
         }
-        self.grade(&mut remedies);
-        remedies.sort_by_key(Remedy::gravity);
+        remedies.sort_by_key(|folded| folded.remedy.gravity());
         if self.may_finish() {
-            remedies.insert(0, self.wait());
+            remedies.insert(0, self.wait().into());
         }
         if self.outlook.state == ProgressState::Blocked {
             let see = self.show_finalizers();
-            remedies.retain(|r| r.argv != see.argv);
-            remedies.insert(0, see);
+            remedies.retain(|folded| folded.first != see.argv);
+            remedies.insert(0, see.into());
         }
         // A deletion in progress needs no last resort.
-        remedies.extend(self.strip().filter(|_| self.outlook.state != ProgressState::Deleting));
+        let strip = self.strip().filter(|_| self.outlook.state != ProgressState::Deleting);
+        remedies.extend(strip.map(FoldedRemedy::from));
         remedies
-    }
-
-    /// Grades the remedies; those that differ only in the node as one command for all of these nodes.
-    fn grade(&self, remedies: &mut [Remedy]) {
-        let alike = remedies.iter().enumerate().map(|(at, remedy)| (self.nameless(remedy).0.argv, at));
-        for (_, places) in grouped(alike) {
-            let mut all = remedies[places[0]].clone();
-            let nodes: Vec<String> = places.iter().flat_map(|at| self.nameless(&remedies[*at]).1).collect();
-            let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
-            let joined = nodes.first().and_then(|first| all.on_nodes(first, &nodes));
-            all.argv = joined.unwrap_or(all.argv);
-            self.grades.grade(std::slice::from_mut(&mut all));
-            for at in places {
-                remedies[at].grade = all.grade;
-                remedies[at].effect.clone_from(&all.effect);
-            }
-        }
-    }
-
-    /// The remedy without names of nodes, and these names.
-    fn nameless(&self, remedy: &Remedy) -> (Remedy, Vec<String>) {
-        let mut shape = remedy.clone();
-        let named = |word: &&mut String| self.cluster.node(word).is_some();
-        let names = shape.argv.iter_mut().filter(named).map(std::mem::take).collect();
-        (shape, names)
     }
 
     /// The remedy that strips the operator's finalizer, with `--force` if the strip would be refused without it.
@@ -127,16 +131,14 @@ impl<'o, 'a> Deletion<'o, 'a> {
                 instead: self.show_finalizers().argv,
             });
         }
-        let acts = self.milder(Finding::changing_remedy);
-        let exists = if acts.is_some() {
-            "a less disruptive remedy exists for"
-        } else {
-            "the cause should be checked first:"
-        };
-        if let Some((finding, remedy)) = acts.or_else(|| self.less_disruptive()) {
+        let milder = self.milder(Finding::changing_remedy).or_else(|| self.less_disruptive());
+        if let Some((finding, remedy)) = milder {
             let on = finding.subject.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
             return Some(Objection {
-                why: format!("{exists} {} {}{on}", finding.rule.code, finding.rule.name),
+                why: format!(
+                    "a less disruptive remedy exists for {} {}{on}",
+                    finding.rule.code, finding.rule.name
+                ),
                 instead: remedy.argv,
             });
         }
@@ -146,18 +148,22 @@ impl<'o, 'a> Deletion<'o, 'a> {
         })
     }
 
-    /// The remedy to apply now.
-    pub fn recommended(&self) -> Option<Remedy> {
-        if let Some(strip) = self.strip().filter(|_| self.cluster.operator().is_absent()) {
-            return Some(strip);
-        }
-        if self.may_finish() {
-            return Some(self.wait());
-        }
-        if self.outlook.state == ProgressState::Blocked {
-            return Some(self.show_finalizers());
-        }
-        self.less_disruptive().map(|(_, remedy)| remedy).or_else(|| self.remedies().into_iter().next())
+    /// The remedy to apply now, for all nodes that it concerns.
+    fn recommended(&self) -> Option<Remedy> {
+        let remedies = self.remedies(false);
+        let next = if let Some(strip) = self.strip().filter(|_| self.cluster.operator().is_absent()) {
+            strip
+        } else if self.may_finish() {
+            self.wait()
+        } else if self.outlook.state == ProgressState::Blocked {
+            self.show_finalizers()
+        } else if let Some((_, remedy)) = self.less_disruptive() {
+            remedy
+        } else {
+            return remedies.into_iter().next().map(|folded| folded.remedy);
+        };
+        let folded = remedies.into_iter().find(|folded| folded.first == next.argv);
+        Some(folded.map_or(next, |folded| folded.remedy))
     }
 
     /// The first remedy other than a strip, with its finding.
@@ -180,13 +186,13 @@ impl<'o, 'a> Deletion<'o, 'a> {
     fn show_finalizers(&self) -> Remedy {
         let resource = self.cluster.flavor().resource();
         let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);
-        Remedy::new(Grade::B0, "Show the remaining finalizers", argv)
+        Remedy::graded(Some(Grade::B0), "Show the remaining finalizers", argv)
     }
 
     /// The command that waits for the deletion.
     fn wait(&self) -> Remedy {
         let argv = own(&["wait", self.skyhook.name(), "--for=deleted"]);
-        Remedy::new(Grade::B0, "Wait for the deletion", argv)
+        Remedy::graded(Some(Grade::B0), "Wait for the deletion", argv)
     }
 }
 
@@ -261,19 +267,17 @@ struct PendingPackage {
 
 impl Document {
     pub fn of(deletion: &Deletion<'_, '_>) -> Document {
-        let remedies = deletion.remedies();
         let skyhook = deletion.skyhook;
+        let findings = deletion.groups.iter().flat_map(FindingGroup::all);
         Document {
             state: deletion.outlook.state,
             message: deletion.outlook.reason.clone(),
             finalizers: skyhook.metadata.finalizers.clone(),
             finalizer: deletion.cluster.flavor().finalizer().to_string(),
             pending: deletion.outlook.pending.iter().map(PendingPackage::of).collect(),
-            findings: deletion.findings.iter().map(|f| f.summary()).collect(),
-            recommended: deletion
-                .recommended()
-                .map(|next| remedies.iter().find(|remedy| remedy.argv == next.argv).cloned().unwrap_or(next)),
-            remedies,
+            findings: findings.map(Finding::summary).collect(),
+            recommended: deletion.recommended(),
+            remedies: deletion.remedies(true).into_iter().map(|folded| folded.remedy).collect(),
         }
     }
 }
@@ -293,8 +297,6 @@ impl PendingPackage {
 
 /// Maximum number of node-name ranges in a row.
 const SHOWN: usize = 6;
-/// Maximum number of nodes named in one command.
-const NAMED: usize = 8;
 
 impl Deletion<'_, '_> {
     fn title(&self) -> Line {
@@ -334,65 +336,19 @@ impl Deletion<'_, '_> {
 
     fn finding_list(&self) -> Text {
         let mut text = Text::new();
-        let all = self.findings.iter().enumerate();
-        let alike = all.map(|(at, f)| {
-            let node = f.subject.node.as_deref();
-            let alone = node.is_none().then_some(at);
-            ((f.rule.code, f.severity, &f.message, alone), node)
-        });
-        for ((code, grave, message, _), nodes) in grouped(alike) {
-            let nodes = NodeSet::of(nodes.into_iter().flatten());
+        for group in &self.groups {
+            let nodes = NodeSet::of(group.node_names());
             let on = if nodes.is_empty() { String::new() } else { format!(" on {}", nodes.limited(SHOWN)) };
-            let start = severity(grave) + " " + text::name(code) + on;
-            text.item("- ", start + ": " + message.as_str());
+            let start = severity(group.first().severity) + " " + text::name(group.first().rule.code) + on;
+            text.item("- ", start + ": " + &*group.message());
         }
         text
     }
 
-    /// The remedies with their nodes. Remedies that differ only in the node are merged.
-    fn folded_ladder(&self) -> Vec<(Remedy, Vec<String>)> {
-        let mut folded: Vec<(Remedy, Remedy, Vec<String>)> = Vec::new();
-        for remedy in self.remedies() {
-            let (shape, named) = self.nameless(&remedy);
-            let same = folded.iter_mut().find(|(_, s, _)| *s == shape);
-            match same.filter(|_| !named.is_empty()) {
-                Some((_, _, all)) => all.extend(named),
-                None => folded.push((remedy, shape, named)),
-            }
-        }
-        folded.into_iter().map(|(r, _, all)| (r, all)).collect()
-    }
-
-    /// The command for all of these nodes, or for the first one if there are more than [`NAMED`].
-    fn command(remedy: &Remedy, nodes: &[String]) -> Vec<String> {
-        let all: Vec<&str> = nodes.iter().map(String::as_str).collect();
-        let joined = match all.as_slice() {
-            [first, _, ..] if all.len() <= NAMED && !remedy.runs("package logs") => {
-                remedy.on_nodes(first, &all)
-            }
-            _ => None,
-        };
-        joined.unwrap_or_else(|| remedy.argv.clone())
-    }
-
-    /// The command of the recommended remedy.
-    fn next(&self) -> Option<String> {
-        let next = self.recommended()?;
-        let folded = self.folded_ladder();
-        let own = folded.iter().find(|(remedy, _)| remedy.argv == next.argv);
-        let nodes = own.map_or(&[][..], |(_, nodes)| nodes);
-        Some(shell_words(&Self::command(&next, nodes)))
-    }
-
     fn remedy_list(&self) -> Text {
         let mut text = Text::new();
-        for (at, (remedy, nodes)) in self.folded_ladder().iter().enumerate() {
-            let joins = remedy.own().is_some() && nodes.len() <= NAMED;
-            let repeat = (nodes.len() > 1 && !joins)
-                .then(|| format!("repeat for {}", NodeSet::of(&nodes[1..]).limited(SHOWN)));
-            let mark = format!("{}. ", at + 1);
-            let remedy = Remedy { argv: Self::command(remedy, nodes), ..remedy.clone() };
-            text.append(remedy_text(&mark, &remedy, repeat));
+        for (at, folded) in self.remedies(false).into_iter().enumerate() {
+            text.append(remedy_text(&format!("{}. ", at + 1), &folded.remedy, folded.repeat));
         }
         text
     }
@@ -414,18 +370,17 @@ impl Deletion<'_, '_> {
         if !self.outlook.pending.is_empty() {
             text.blank().table(self.pending_table(wide));
         }
-        if !self.findings.is_empty() {
+        if !self.groups.is_empty() {
             text.blank().line(text::dim("findings"));
             text.indented(2, self.finding_list());
         }
-        let remedies = self.remedies();
-        if remedies.len() > 1 || remedies.iter().any(Remedy::changes) {
+        let remedies = self.remedies(false);
+        if remedies.len() > 1 || remedies.iter().any(|folded| folded.remedy.changes()) {
             text.blank().line(text::dim("remedies, least disruptive first"));
             text.indented(2, self.remedy_list());
         }
-        if let Some(command) = self.next() {
-            text.blank();
-            text.line(Line::from("now: ") + text::command(command));
+        if let Some(remedy) = self.recommended() {
+            text.blank().line(Line::from("now: ") + text::command(shell_words(&remedy.argv)));
         }
         text
     }

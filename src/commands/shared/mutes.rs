@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::apply::file::{check_writers, directory, place};
@@ -174,8 +175,8 @@ pub fn documents(report: &Report) -> Vec<MutedFinding> {
     report.muted.iter().filter_map(MutedFinding::of).collect()
 }
 
-/// Length of the hash in the file name of a context, in bytes.
-const HASH_BYTES: usize = 4;
+/// Characters that are encoded in the file name of a context.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 
 pub enum Target {
     Stdout,
@@ -197,7 +198,7 @@ impl Target {
     /// # Errors
     ///
     /// The file exists and `force` is not set, or the command has no such flag; the path is a directory, or its directory does not exist;
-    /// several contexts would write to standard output.
+    /// several contexts would write to standard output, or it is a terminal.
     pub fn of(ctx: &Ctx, path: PathBuf, force: Option<bool>, flag: &str) -> Result<Target> {
         let path = match ctx.context() {
             Some(_) if path == Path::new("-") => {
@@ -205,10 +206,10 @@ impl Target {
                 return Err(Error::usage(reason).hint("each context is written to its own file"));
             }
             Some(context) if path.is_file() || !path.exists() => of_context(&path, context),
-            Some(_) => path,
-            None => path,
+            _ => path,
         };
         if path == Path::new("-") {
+            ctx.refuse_terminal()?;
             return Ok(Target::Stdout);
         }
         let there = std::fs::metadata(&path).ok();
@@ -227,6 +228,31 @@ impl Target {
             return Err(Error::failed(format!("cannot write {shown}: directory {directory} does not exist")));
         }
         Ok(Target::File(File { path, force: force == Some(true), stream }))
+    }
+
+    /// Writes the output of `fill`, and prints the path of the file.
+    ///
+    /// # Errors
+    ///
+    /// Writing fails; see [`File::fill`].
+    pub fn fill(
+        &self,
+        ctx: &mut Ctx,
+        fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>,
+    ) -> Result<u64> {
+        match self {
+            Target::Stdout => {
+                let mut bytes = Vec::new();
+                let size = fill(&mut bytes);
+                ctx.write_bytes(&bytes)?;
+                size.map_err(|error| Error::failed(format!("cannot write to standard output: {error}")))
+            }
+            Target::File(file) => {
+                let size = file.fill(fill)?;
+                ctx.print(&format!("{}\n", file.path.display()))?;
+                Ok(size)
+            }
+        }
     }
 }
 
@@ -248,16 +274,9 @@ impl File {
 }
 
 /// Adds a context to a file name: `skyhook.tar.gz` becomes `skyhook-prod-east.tar.gz`. Characters other than
-/// letters, digits, dots, `-` and `_` become `-`, and a hash keeps such names apart.
+/// letters, digits, dots, `-` and `_` are percent-encoded.
 fn of_context(path: &Path, context: &str) -> PathBuf {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let mut name: String = context.chars().map(|c| if plain(c) { c } else { '-' }).collect();
-    if name != context {
-        let digest = ring::digest::digest(&ring::digest::SHA256, context.as_bytes());
-        let hex = |byte: &u8| format!("{byte:02x}");
-        name = format!("{name}-{}", digest.as_ref()[..HASH_BYTES].iter().map(hex).collect::<String>());
-    }
-    let context = name;
+    let context = utf8_percent_encode(context, ENCODED);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, extension) = match name.strip_suffix(".tar.gz") {
         Some(stem) => (stem, ".tar.gz"),

@@ -1,16 +1,15 @@
 //! `outlook::OnNode` as JSON fields and as text, and the progress of an uninstall.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::apply::StopReason;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::diagnosis::Diagnosis;
+use crate::commands::shared::grouped::grouped;
 use crate::ctx::{Aim, AimProgress, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::model::{Action, NextNodes, ProgressState, QueuePosition, WaitReason};
@@ -18,9 +17,7 @@ use crate::outlook::{OnNode, Outlook};
 use crate::plan::{Condition, Goal, Plan};
 use crate::rules::Finding;
 use crate::view::text::{self, Line, Text};
-use crate::view::{
-    Joined, NodeSet, Table, View, age, cells, count, duration_text, list, plural, time, to_json,
-};
+use crate::view::{Joined, NodeSet, Table, View, cells, count, duration_text, list, plural, time, to_json};
 use crate::wait::uninstall::{Point, UninstallProgress};
 use crate::wait::{BlockerCheck, Blockers, Wait};
 
@@ -150,63 +147,34 @@ struct NodesEntry {
     progress: Progress,
 }
 
-/// Nodes with the same progress.
-struct NodeGroup<'a> {
-    nodes: Vec<&'a str>,
-    /// The progress without what differs between the nodes.
-    progress: Progress,
-    since: Option<String>,
-    position: Option<usize>,
-    /// Whether each node is held up by its own finding.
-    own: bool,
-}
-
-impl<'a> NodeGroup<'a> {
-    fn of(node: &'a str, on: &OnNode<'_, '_>) -> NodeGroup<'a> {
-        let mut progress = Progress::from(on);
-        let since = progress.since.take();
-        let position = progress.queue.as_mut().and_then(|queue| queue.position.take());
-        let held = progress.held_up_by.as_mut();
-        let own = held.and_then(|held| held.node.take_if(|of| of == node)).is_some();
-        NodeGroup { nodes: vec![node], progress, since, position, own }
-    }
-
-    /// The groups, in the order of their first nodes.
-    fn all(of: impl Iterator<Item = NodeGroup<'a>>) -> Vec<NodeGroup<'a>> {
-        let mut groups: Vec<NodeGroup<'a>> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
-        for group in of {
-            let key = format!("{} {}", group.own, to_json(&group.progress));
-            match places.entry(key) {
-                Entry::Occupied(place) => {
-                    let known = &mut groups[*place.get()];
-                    known.nodes.extend(group.nodes);
-                    let both = known.since.take().into_iter().chain(group.since);
-                    known.since = both.min();
-                    known.position = None;
-                }
-                Entry::Vacant(place) => {
-                    place.insert(groups.len());
-                    groups.push(group);
-                }
+impl NodesEntry {
+    /// One entry for nodes that differ only in names, times and positions, in the order of their first nodes.
+    fn all(on_nodes: &[(&Node, OnNode<'_, '_>)]) -> Vec<NodesEntry> {
+        let each = on_nodes.iter().map(|(node, on)| {
+            let progress = Progress::from(on);
+            let mut common = Progress { since: None, ..progress.clone() };
+            if let Some(queue) = &mut common.queue {
+                queue.position = None;
             }
-        }
-        groups
-    }
-}
-
-impl From<NodeGroup<'_>> for NodesEntry {
-    fn from(group: NodeGroup<'_>) -> NodesEntry {
-        let NodeGroup { nodes, mut progress, since, position, own } = group;
-        let node = NodeSet::of(&nodes).to_string();
-        progress.since = since;
-        if let Some(queue) = &mut progress.queue {
-            queue.position = position;
-        }
-        if let Some(held) = progress.held_up_by.as_mut().filter(|_| own) {
-            held.node = Some(node.clone());
-        }
-        NodesEntry { node, node_count: nodes.len(), progress }
+            let held = common.held_up_by.as_mut();
+            let own = held.and_then(|held| held.node.take_if(|of| node.name == *of)).is_some();
+            ((own, to_json(&common).to_string()), (node.name.as_str(), progress))
+        });
+        let entry = |((own, _), members): ((bool, String), Vec<(&str, Progress)>)| {
+            let node = NodeSet::of(members.iter().map(|(node, _)| *node)).to_string();
+            let node_count = members.len();
+            let since = members.iter().filter_map(|(_, progress)| progress.since.clone()).min();
+            let first = members.into_iter().next().expect("a group has members").1;
+            let mut progress = Progress { since, ..first };
+            if let Some(queue) = progress.queue.as_mut().filter(|_| node_count > 1) {
+                queue.position = None;
+            }
+            if let Some(held) = progress.held_up_by.as_mut().filter(|_| own) {
+                held.node = Some(node.clone());
+            }
+            NodesEntry { node, node_count, progress }
+        };
+        grouped(each).into_iter().map(entry).collect()
     }
 }
 
@@ -305,10 +273,7 @@ impl ResourceProgress {
         Some(ResourceProgress {
             leading: leading.into(),
             node: node.name.to_string(),
-            nodes: NodeGroup::all(all.iter().map(|(node, on)| NodeGroup::of(&node.name, on)))
-                .into_iter()
-                .map(NodesEntry::from)
-                .collect(),
+            nodes: NodesEntry::all(&all),
         })
     }
 }
@@ -416,14 +381,14 @@ impl Aim for UninstallAim {
             }
         };
         self.requested = Some(uninstall.is_requested());
-        let news = package.update(&uninstall, cluster.taken_at);
+        let news = package.update(&uninstall);
         let so_far = package.so_far();
         let line = |(point, nodes): (Point, Vec<String>)| {
             let set = NodeSet::of(&nodes).limited(4);
             Line::from(format!("{} on {set}: {}; {so_far}", package.name, point.words()))
         };
         let news = news.into_iter().map(line).collect();
-        let whole = package.drawn(cluster.taken_at);
+        let whole = package.drawn();
         package.gone = package.unfinished_nodes().is_empty();
         let state = match uninstall.reached() {
             Wait::Met if self.mirror_too && uninstall.in_mirror() => Wait::Pending(format!(
@@ -486,17 +451,14 @@ impl Aim for UninstallAim {
     }
 }
 
-/// Maximum number of nodes named as the slowest.
-const SLOWEST: usize = 3;
-
 /// One package, with its state on each node.
 struct Package {
     goal: Goal,
     name: String,
     /// Name and version.
     title: String,
-    /// The state on each selected node that has or had the package, and the start of that state.
-    at: BTreeMap<String, (Point, Option<Timestamp>)>,
+    /// The state on each selected node that has or had the package.
+    at: BTreeMap<String, Point>,
     gone: bool,
 }
 
@@ -514,16 +476,16 @@ impl Package {
             gone: false,
         };
         if let Ok(uninstall) = UninstallProgress::of(cluster, goal) {
-            package.update(&uninstall, cluster.taken_at);
+            package.update(&uninstall);
         }
         Some(package)
     }
 
     /// Updates the state on each node; returns the changed nodes by state.
-    fn update(&mut self, uninstall: &UninstallProgress<'_>, now: Timestamp) -> BTreeMap<Point, Vec<String>> {
+    fn update(&mut self, uninstall: &UninstallProgress<'_>) -> BTreeMap<Point, Vec<String>> {
         let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
-        for (node, point, since) in &uninstall.nodes {
-            let before = self.at.get(node.name.as_str()).map(|(point, _)| point);
+        for (node, point) in &uninstall.nodes {
+            let before = self.at.get(node.name.as_str());
             // A Job ends before the operator records the result: the stage does not start again in between.
             let ended = match (before, point) {
                 (Some(Point::At(was)), Point::Due(stage)) => was.starts_with(stage.as_str()),
@@ -533,24 +495,24 @@ impl Package {
                 continue;
             }
             news.entry(point.clone()).or_default().push(node.name.to_string());
-            self.at.insert(node.name.to_string(), (point.clone(), Some(since.unwrap_or(now))));
+            self.at.insert(node.name.to_string(), point.clone());
         }
         // Do not wait for removed or deselected nodes.
-        let names: BTreeSet<&str> = uninstall.nodes.iter().map(|(node, ..)| node.name.as_str()).collect();
+        let names: BTreeSet<&str> = uninstall.nodes.iter().map(|(node, _)| node.name.as_str()).collect();
         self.at.retain(|name, _| names.contains(name.as_str()));
         news
     }
 
     /// Counts the finished nodes: `2 of 3 nodes done`.
     fn so_far(&self) -> String {
-        let done = self.at.values().filter(|(point, _)| *point == Point::Gone).count();
+        let done = self.at.values().filter(|point| **point == Point::Gone).count();
         format!("{} of {} done", count(done), plural(self.at.len(), "node"))
     }
 
     /// The unfinished nodes by state.
     fn unfinished_nodes(&self) -> BTreeMap<&Point, Vec<&str>> {
         let mut left: BTreeMap<&Point, Vec<&str>> = BTreeMap::new();
-        for (node, (point, _)) in &self.at {
+        for (node, point) in &self.at {
             if *point != Point::Gone {
                 left.entry(point).or_default().push(node);
             }
@@ -559,26 +521,15 @@ impl Package {
     }
 
     /// The whole progress, for a screen.
-    fn drawn(&self, now: Timestamp) -> Text {
+    fn drawn(&self) -> Text {
         let mut table = Table::new(["stage", "count", "nodes"]).wrap_last();
         for (point, nodes) in self.unfinished_nodes() {
             let set = NodeSet::of(&nodes);
             table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);
         }
-        let mut slow: Vec<_> = self.at.iter().collect();
-        slow.retain(|(_, (point, since))| *point != Point::Gone && since.is_some());
-        slow.sort_by_key(|(name, (_, since))| (*since, (*name).clone()));
-        let slow: Vec<String> = slow
-            .iter()
-            .take(SLOWEST)
-            .map(|(name, (point, since))| format!("{name} ({}, {})", point.words(), age(*since, now)))
-            .collect();
         let mut text = Text::new();
         text.line(text::heading(format!("{}: ", self.title)) + self.so_far());
         text.append(table);
-        if !slow.is_empty() {
-            text.line(format!("slowest: {}", slow.join(", ")));
-        }
         text
     }
 }

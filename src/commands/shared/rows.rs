@@ -19,6 +19,23 @@ use crate::view::{Columns, FormatError, NodeSet, Table, age, count, time, to_jso
 pub const READS: [Source; 5] =
     [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Pods, Source::Jobs];
 
+/// The start of a running stage.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct StageStart {
+    time: String,
+    /// `17h`.
+    #[serde(skip)]
+    pub age: String,
+}
+
+impl StageStart {
+    pub fn new(at: Timestamp, cluster: &Cluster) -> StageStart {
+        StageStart { time: time(at), age: age(Some(at), cluster.taken_at) }
+    }
+}
+
 /// A package on a node.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -42,10 +59,7 @@ pub struct PackageRow<'a> {
     pub restarts: i64,
     /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-    /// The age of `since`: `17h`.
-    #[serde(skip)]
-    pub runs_for: String,
+    pub since: Option<StageStart>,
     /// The node.
     pub node: &'a str,
     /// The custom resource.
@@ -84,7 +98,6 @@ pub struct PackageRow<'a> {
 
 impl<'a> PackageRow<'a> {
     fn of(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, placement: &Placement<'a>) -> PackageRow<'a> {
-        let since = package_runs.since(placement);
         let on = cluster.on_node(placement.node, placement.skyhook);
         let entry = placement.entry;
         let spec = cluster.skyhook(placement.skyhook).and_then(|s| s.package(placement.package));
@@ -100,8 +113,7 @@ impl<'a> PackageRow<'a> {
             stage: entry.map_or("", |e| e.stage.as_str()),
             state: entry.map_or("", |e| e.state.as_str()),
             restarts: entry.map_or(0, |e| e.restarts),
-            since: since.map(time),
-            runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
+            since: package_runs.since(placement).map(|at| StageStart::new(at, cluster)),
             node: &placement.node.name,
             skyhook: placement.skyhook,
             spec_version: spec.map(|package| package.version.as_str()),

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cluster::Source;
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, LintRule};
 use crate::rules::{self, Blocks, Rule, Severity};
@@ -14,15 +15,10 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     rules::find(code_or_name).ok_or_else(|| {
         if let Ok(number) = code_or_name.parse::<usize>() {
             let why = format!("expected the code or name of a rule, not the number of a cause: {number}");
-            let cause = format!("cause/{number}");
-            let cause = format!("kubectl skyhook diagnose stuck {cause}");
+            let cause = format!("kubectl skyhook diagnose stuck {number}");
             return Error::usage(why).hint(cause).hint("kubectl skyhook explain");
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
-        if code_or_name.contains('.') {
-            let field = format!("{code_or_name:?} is not a rule, grade or glossary term; it may be a field of a custom resource");
-            return Error::usage(field).hint(format!("kubectl explain {code_or_name}"));
-        }
         let error = Error { exit: Exit::Usage, ..Error::unknown("rule", code_or_name, known) };
         error.hint("kubectl skyhook explain")
     })
@@ -82,35 +78,33 @@ pub struct Document {
 }
 
 impl Document {
-    /// The document of a `lint` rule.
-    pub fn of_lint(rule: &LintRule) -> Document {
+    fn new(code: &str, name: &str, severity: Severity, summary: &str, docs: &str) -> Document {
         Document {
-            code: rule.code.to_owned(),
-            name: rule.name.to_owned(),
-            severity: rule.severity,
-            summary: rule.summary().to_owned(),
+            code: code.to_owned(),
+            name: name.to_owned(),
+            severity,
+            summary: summary.to_owned(),
             needs: Vec::new(),
             optional_sources: Vec::new(),
             blocks: Vec::new(),
             retried: false,
-            explanation: Text::markdown(rule.docs).plain(),
+            explanation: Text::markdown(docs).plain(),
         }
     }
 
+    /// The document of a `lint` rule.
+    pub fn of_lint(rule: &LintRule) -> Document {
+        Document::new(rule.code, rule.name, rule.severity, rule.summary(), rule.docs)
+    }
+
     pub fn of(rule: &Rule) -> Document {
-        let sources = |sources: &[crate::cluster::Source]| -> Vec<String> {
-            sources.iter().map(ToString::to_string).collect()
-        };
+        let sources = |sources: &[Source]| sources.iter().map(ToString::to_string).collect();
         Document {
-            code: rule.code.to_owned(),
-            name: rule.name.to_owned(),
-            severity: rule.severity,
-            summary: rule.summary().to_owned(),
             needs: sources(rule.needs),
             optional_sources: sources(rule.optional_sources),
             blocks: rule.blocks.to_vec(),
             retried: rule.retried,
-            explanation: Text::markdown(rule.docs).plain(),
+            ..Document::new(rule.code, rule.name, rule.severity, rule.summary(), rule.docs)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{ApiFlavor, Object, Package, Skyhook};
+use crate::api::{Package, Skyhook};
 use crate::args::nodes::{NodeArg, NodeFlags, NodeQuery, OnNodes, whole};
 use crate::cluster::operator::NEWEST_OPERATOR;
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, PackageRuns, Read, Source};
@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners;
 use crate::rules::{self, Rule, Scope};
-use crate::view::{Joined, NodeSet, plural, shell_words};
+use crate::view::{NodeSet, plural, shell_words};
 
 /// The scope of a diagnosis: custom resources, nodes and rules.
 ///
@@ -45,15 +45,7 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
     if known.contains(package) {
         return Ok(());
     }
-    let error = Error::unknown("package", package, known.iter().map(String::as_str));
-    if known.is_empty() {
-        return Err(error.hint(format!("{skyhook} has no packages")));
-    }
-    if !error.hints.is_empty() {
-        return Err(error);
-    }
-    let all = known.into_iter().joined(", ");
-    Err(error.hint(format!("{skyhook} has {all}")))
+    Err(Error::unknown_among("package", package, known.iter().map(String::as_str)))
 }
 
 /// Refuses a package that no custom resource has.
@@ -76,16 +68,7 @@ pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
             skyhook.name()
         )));
     }
-    let objects = runs.all().iter().flat_map(|run| {
-        run.job.map(|job| ("job", job.key())).into_iter().chain(run.pods.iter().map(|pod| ("pod", pod.key())))
-    });
-    let named = objects.into_iter().find(|(_, (_, name))| *name == package);
-    Err(match named {
-        Some((kind, (namespace, name))) => {
-            error.hint(format!("{name} is a {kind}: kubectl get {kind} -n {namespace} {name}"))
-        }
-        None => error,
-    })
+    Err(error)
 }
 
 /// The names of all packages of a custom resource: in its spec, recorded on nodes, or with a pod or Job.
@@ -292,22 +275,6 @@ fn not_found<'a>(cluster: &Cluster, name: &str, known: impl IntoIterator<Item = 
     } else {
         error
     }
-}
-
-/// Refuses the type of an API that the cluster does not serve. The older type of a name is accepted where both are
-/// served: the operator migrates such objects.
-///
-/// # Errors
-///
-/// The API is not served; the hint has the type that is.
-pub fn served(cluster: &Cluster, flavor: ApiFlavor, name: &str) -> Result<()> {
-    let served = &cluster.active_api.served;
-    if served.is_empty() || served.contains(&flavor) {
-        return Ok(());
-    }
-    let other = flavor.other().kind().to_lowercase();
-    Err(Error::failed(format!("the cluster does not serve {}", flavor.resource()))
-        .hint(format!("the name with the served type: {other}/{name}")))
 }
 
 /// Refuses a name that only an object of the older API has.

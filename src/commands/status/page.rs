@@ -44,12 +44,8 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
         head.indented(2, node_counts(nodes, item.deleting, wide));
         if let Some(work) = &item.to_come {
             let work = to_come(&work.effects, &work.rollout);
-            let when = match item.summary.assessment {
-                ProgressState::Stuck | ProgressState::Degraded | ProgressState::Blocked => {
-                    "to come once the causes are fixed"
-                }
-                _ => "to come",
-            };
+            let held_up = !item.summary.held_up_by.is_empty();
+            let when = if held_up { "to come once the causes are fixed" } else { "to come" };
             head.indented(2, Line::from(format!("{when}: {work}")));
         }
     }
@@ -141,7 +137,9 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     }
     let status = Label::of_status(&item.status).span(&item.status);
     let mut line = match item.status.as_str() {
-        "unknown" => Line::from("the operator reports no status yet"),
+        "unknown" if cluster.skyhook(&item.name).is_none_or(|skyhook| skyhook.status.status.is_none()) => {
+            Line::from("the operator reports no status yet")
+        }
         _ => "the operator reports " + status,
     };
     if item.deleting {
@@ -178,16 +176,14 @@ fn node_counts(nodes: &Nodes, deleting: bool, wide: bool) -> Text {
         let sign = if at == 0 { first } else { ", " };
         line = line + sign + Label::of_status(status).span(format!("{} {status}", count(n)));
     }
-    if nodes.ignored > 0 {
-        line = line + format!("; {} ignored", count(nodes.ignored));
-    }
-    if nodes.malformed > 0 {
-        let malformed = format!("{} with unreadable state", count(nodes.malformed));
-        line = line + "; " + text::error(malformed);
-    }
-    if nodes.left_behind > 0 {
-        let behind = count(nodes.left_behind);
-        line = line + format!("; {behind} no longer selected");
+    for (number, label, what) in [
+        (nodes.ignored, Label::Plain, "ignored"),
+        (nodes.malformed, Label::Error, "with unreadable state"),
+        (nodes.left_behind, Label::Plain, "no longer selected"),
+    ] {
+        if number > 0 {
+            line = line + "; " + label.span(format!("{} {what}", count(number)));
+        }
     }
     let mut text = Text::new();
     text.paragraph(line);
@@ -269,10 +265,9 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
                 _ => Label::Plain,
             };
             stages = stages + label.span(format!("{} {place}", count(stage.nodes)));
-            stages = match stage.runs_for.as_str() {
-                "" => stages,
-                time => stages + text::dim(format!(" ({time})")),
-            };
+            if let Some(since) = &stage.since {
+                stages = stages + text::dim(format!(" ({})", since.age));
+            }
         }
         if let Some(drift) = item.drift(package).filter(|_| item.exists) {
             stages = stages + text::dim(format!(" ({drift})"));

@@ -17,10 +17,10 @@ use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::node;
 use crate::plan::planners::uninstall::{
-    self, ImpactNotes, PlacementSummary, first, nodes, out_of_the_spec, path, removal_order, same, step,
+    self, ImpactNotes, PlacementSummary, nodes, out_of_the_spec, path, removal_order, same, step,
 };
 use crate::plan::{Change, Condition, Field, Goal, Plan, PlanStage, Refusal, Target, planners};
-use crate::rules::{Scope, uninstall_argument, uninstall_command};
+use crate::rules::{Scope, uninstall_command};
 use crate::view::list;
 
 /// Uninstall a package from all nodes
@@ -33,8 +33,6 @@ use crate::view::list;
 /// With --wait, it shows the progress of each node, and ends when the package is gone from all of them or the
 /// uninstall is blocked. Node reboots and a briefly unavailable API server do not end it. If the command is interrupted
 /// or times out, the uninstall continues in the cluster, and the same command resumes waiting for it.
-///
-/// For a custom resource called status, write skyhook/status.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # Preview the uninstall, and check whether the operator's webhook accepts it
@@ -48,7 +46,7 @@ use crate::view::list;
   kubectl skyhook uninstall gpu-tune driver --cancel")]
 pub struct Request {
     /// The custom resource
-    #[arg(value_name = "NAME", value_parser = skyhook)]
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
     name: String,
 
     /// The package
@@ -119,14 +117,6 @@ command! {
             plan(cluster, skyhook, &[package], request)
         }
     },
-}
-
-/// Parses the name of the custom resource. Refuses the former subcommand `status`.
-fn skyhook(text: &str) -> std::result::Result<String, String> {
-    match text {
-        "status" => Err("`uninstall status` is now `status NAME`; write skyhook/status for a custom resource called status".to_owned()),
-        other => crate::args::nodes::skyhook(other),
-    }
 }
 
 impl Request {
@@ -310,12 +300,12 @@ fn refuse_traps(
     survey: &PlacementSummary<'_>,
     request: &Request,
 ) -> Result<()> {
-    let cr = uninstall_argument(skyhook.name());
+    let cr = skyhook.name();
     if request.remove && !request.all_packages {
         needed(skyhook, name)?;
     }
     undeclared(skyhook, name, package, request)?;
-    if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
+    if let Some((node, entry)) = survey.other.first().copied().filter(|_| !request.force) {
         let requested = [
             format!("kubectl skyhook uninstall {cr} {name} --cancel"),
             "kubectl skyhook explain SKY104".to_owned(),
@@ -359,7 +349,7 @@ fn needed(skyhook: &Skyhook, name: &str) -> Result<()> {
     let first = order.iter().find(|package| removed.contains(package)).unwrap_or(&held_by[0]);
     let declared = skyhook.packages().all(|(_, package)| package.uninstall().enabled);
     let all = if declared { "--all-packages --remove" } else { "--all-packages --enable --remove" };
-    let cr = uninstall_argument(skyhook.name());
+    let cr = skyhook.name();
     let depend = if held_by.len() == 1 { "depends" } else { "depend" };
     Err(Refusal::NeededByOthers {
         others: format!("{} {depend}", list(&held_by)),
@@ -372,7 +362,7 @@ fn needed(skyhook: &Skyhook, name: &str) -> Result<()> {
 
 /// Refuses a request that the operator would not act on.
 fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Request) -> Result<()> {
-    let cr = uninstall_argument(skyhook.name());
+    let cr = skyhook.name();
     let reference = skyhook.reference();
     if !cluster.operator().knows_uninstall() {
         return Err(Refusal::UninstallUnknown {}.into());
@@ -405,7 +395,7 @@ fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Reques
     if package.uninstall().enabled || request.enable {
         return Ok(());
     }
-    let cr = uninstall_argument(skyhook.name());
+    let cr = skyhook.name();
     let mut again = if request.all_packages {
         format!("kubectl skyhook uninstall {cr} --all-packages --enable")
     } else {
@@ -429,7 +419,7 @@ fn never_installed(
     package: &Package,
     request: &Request,
 ) -> Result<()> {
-    let cr = uninstall_argument(skyhook.name());
+    let cr = skyhook.name();
     let version = package.version.to_string();
     let cancel = format!("kubectl skyhook uninstall {cr} {name} --cancel");
     let nowhere = match cluster.selected(skyhook).count() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::shared::command::command;
 use super::shared::diagnosis::Diagnosis;
 use super::shared::scope;
-use crate::api::{ApiFlavor, Skyhook};
+use crate::api::Skyhook;
 use crate::apply::StopReason;
 use crate::args::connection::duration;
 use crate::cluster::live::WATCHED;
@@ -42,8 +42,8 @@ use crate::wait::{BlockerCheck, Blockers, Wait};
   kubectl skyhook wait gpu-tune --for=deleted --ignore-not-found")]
 pub struct Args {
     /// Names of custom resources; default: all
-    #[arg(value_name = "NAME", value_parser = crate::args::nodes::typed_skyhook)]
-    names: Vec<(Option<ApiFlavor>, String)>,
+    #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook)]
+    names: Vec<String>,
 
     /// Condition to wait for; uninstalled=PACKAGE waits for this package only
     #[arg(long = "for", value_name = "complete|uninstalled|deleted|erroring", default_value = "complete")]
@@ -77,7 +77,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     if !ctx.global().reading.from.is_empty() {
-        let names = args.names.iter().map(|(_, name)| name.as_str());
+        let names = args.names.iter().map(String::as_str);
         let words = ["kubectl", "skyhook", "status"].into_iter().chain(names).chain(["--from", "PATH"]);
         return Err(Error::usage("a wait requires a cluster; --from is not supported")
             .hint(shell_words(&words.collect::<Vec<_>>())));
@@ -130,10 +130,7 @@ impl Args {
         if self.condition != Condition::Erroring && self.condition != Condition::Gone {
             scope::complete(cluster, Source::Nodes)?;
         }
-        for (flavor, name) in &self.names {
-            if let Some(flavor) = flavor {
-                scope::served(cluster, *flavor, name)?;
-            }
+        for name in &self.names {
             scope::not_only_in_other_api(cluster, name)?;
             if !self.ignore_not_found {
                 let hint = "kubectl skyhook wait --for=deleted --ignore-not-found accepts a name that does not exist";
@@ -144,7 +141,7 @@ impl Args {
                 })?;
             }
         }
-        let mut names: Vec<String> = self.names.iter().map(|(_, name)| name.clone()).collect();
+        let mut names = self.names.clone();
         if names.is_empty() {
             let all = cluster.skyhooks.items();
             let uninstalled = matches!(self.condition, Condition::Uninstalled { package: None, .. });

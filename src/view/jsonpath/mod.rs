@@ -378,25 +378,25 @@ struct Scanner<'s> {
 }
 
 impl<'s> Scanner<'s> {
-    pub fn new(text: &'s str) -> Scanner<'s> {
+    fn new(text: &'s str) -> Scanner<'s> {
         Scanner { text, at: 0 }
     }
 
-    pub fn rest(&self) -> &'s str {
+    fn rest(&self) -> &'s str {
         &self.text[self.at..]
     }
 
-    pub fn peek(&self) -> Option<char> {
+    fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    pub fn next(&mut self) -> Option<char> {
+    fn next(&mut self) -> Option<char> {
         let next = self.peek()?;
         self.at += next.len_utf8();
         Some(next)
     }
 
-    pub fn eat(&mut self, text: &str) -> bool {
+    fn eat(&mut self, text: &str) -> bool {
         let there = self.rest().starts_with(text);
         if there {
             self.at += text.len();
@@ -404,18 +404,18 @@ impl<'s> Scanner<'s> {
         there
     }
 
-    pub fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'s str {
+    fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'s str {
         let rest = self.rest();
         let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
         self.at += length;
         &rest[..length]
     }
 
-    pub fn blanks(&mut self) {
+    fn blanks(&mut self) {
         self.take_while(char::is_whitespace);
     }
 
-    pub fn error(&self, what: impl Into<String>) -> PathError {
+    fn error(&self, what: impl Into<String>) -> PathError {
         const SHOWN: usize = 24;
         let before = &self.text[..self.at];
         let length = before.chars().count();
@@ -428,7 +428,7 @@ impl<'s> Scanner<'s> {
     }
 
     /// An error with the found and the expected token.
-    pub fn unexpected(&self, expected: &str) -> PathError {
+    fn unexpected(&self, expected: &str) -> PathError {
         match self.peek() {
             Some(c) => self.error(format!("expected {expected}, found `{c}`")),
             None => self.error(format!("expected {expected}, found the end")),
@@ -436,7 +436,7 @@ impl<'s> Scanner<'s> {
     }
 
     /// Parses a quoted string with Go's escapes, from the opening quote on.
-    pub fn quoted(&mut self) -> Result<String, PathError> {
+    fn quoted(&mut self) -> Result<String, PathError> {
         let start = *self;
         let quote = self.next();
         let mut text = String::new();

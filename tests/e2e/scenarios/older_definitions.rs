@@ -38,7 +38,7 @@ pub fn uninstall_is_pruned(cluster: &Cluster) {
         assert_eq!(ran.exit, Some(1), "{ran:#?}");
         let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         let reason = "the server did not store spec.packages.driver.uninstall: the CustomResourceDefinition \
-             skyhooks.skyhook.nvidia.com is older than this field (operator v0.16)";
+             skyhooks.skyhook.nvidia.com is older than this field";
         assert!(text.contains(reason), "{ran:#?}");
         let stored = cluster.api.get(&path).expect("the custom resource exists");
         assert!(stored["spec"]["packages"]["driver"]["uninstall"].is_null(), "{stored:#}");

@@ -116,7 +116,8 @@ pub fn undelete_restores_config_updates(cluster: &Cluster) {
     cluster.start_operator();
     cluster.result(Target::default(), StepResult::Hang);
     let rehearsed = run(cluster, &["undelete", "gpu", "--dry-run=server"]);
-    let beyond = "skyhook/gpu is not created in a dry run, so the dry run could not check this step";
+    let beyond =
+        "skyhook/gpu is not deleted or created in a dry run, so the dry run could not check this step";
     assert!(rehearsed.stderr.contains(beyond), "{rehearsed:#?}");
     gpu.until(deleted());
     run(cluster, &["undelete", "gpu", "--confirm"]);

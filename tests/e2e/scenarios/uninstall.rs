@@ -147,7 +147,7 @@ pub fn cancelled_in_progress(cluster: &Cluster) {
         .until(pod("driver", "uninstall"));
     let shown = ends(cluster, "uninstall gpu driver --cancel --dry-run", 0).stdout;
     tells(&shown, "the uninstall is aborted on node-2; driver is installed there again");
-    tells(&shown, "driver is not on node-[1,3] (2 nodes); it will be installed there again");
+    tells(&shown, "driver is not on node-[1,3] (2 nodes); it will be installed there");
     tells(&shown, "the uninstall may still finish there");
     ends(cluster, "uninstall gpu driver --cancel --confirm", 0);
     cluster.heal();

@@ -93,19 +93,16 @@ async fn unknown_kubeconfig_names_get_suggestions() {
     let path = file(home.path(), "config", &config.to_string());
     let here = environment(home.path(), &path);
     for (args, message) in [
-        (
-            ["--context", "prodution"],
-            r#"no context "prodution" in the kubeconfig; did you mean "production"?"#,
-        ),
-        (["--context", "dev"], r#"no context "dev" in the kubeconfig; available: production"#),
-        (["--cluster", "dev"], r#"no cluster "dev" in the kubeconfig; available: production"#),
-        (["--user", "productio"], r#"no user "productio" in the kubeconfig; did you mean "production"?"#),
+        (["--context", "prodution"], r#"no context "prodution" in the kubeconfig"#),
+        (["--context", "dev"], r#"no context "dev" in the kubeconfig"#),
+        (["--cluster", "dev"], r#"no cluster "dev" in the kubeconfig"#),
+        (["--user", "productio"], r#"no user "productio" in the kubeconfig"#),
     ] {
         assert_eq!(refused(&here, &args).await, message);
     }
     config["current-context"] = "".into();
     file(home.path(), "config", &config.to_string());
-    let message = "the kubeconfig sets no current context; pass --context NAME, one of: production";
+    let message = "the kubeconfig sets no current context; pass --context NAME; `kubectl config get-contexts` lists the names";
     assert_eq!(refused(&here, &[]).await, message);
 }
 
@@ -177,13 +174,11 @@ async fn context_with_missing_user_or_cluster_is_reported() {
     ]);
     let path = file(home.path(), "config", &config.to_string());
     let here = environment(home.path(), &path);
-    let expected = format!(
-        r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}; did you mean "production"?"#
-    );
+    let expected =
+        format!(r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}"#);
     assert_eq!(refused(&here, &["--context", "a"]).await, expected);
-    let expected = format!(
-        r#"context "b" uses the cluster "staging", which is not in the kubeconfig {path}; available: production"#
-    );
+    let expected =
+        format!(r#"context "b" uses the cluster "staging", which is not in the kubeconfig {path}"#);
     assert_eq!(refused(&here, &["--context", "b"]).await, expected);
     // No user of the kubeconfig is needed if flags contain credentials or if the context has no user.
     connected(&here, &["--context", "a", "--token", "t"]).await;
@@ -191,8 +186,7 @@ async fn context_with_missing_user_or_cluster_is_reported() {
     connected(&here, &["--context", "none"]).await;
     config["users"] = json!([]);
     file(home.path(), "config", &config.to_string());
-    let expected = format!(
-        r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}; there are no users"#
-    );
+    let expected =
+        format!(r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}"#);
     assert_eq!(refused(&here, &["--context", "a"]).await, expected);
 }

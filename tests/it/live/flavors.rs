@@ -5,7 +5,7 @@ use kubectl_skyhook::cluster::live::load;
 use kubectl_skyhook::cluster::{NodeFields, Read, Source};
 use serde_json::json;
 
-use super::{client_with_policy, fleet, node, now, operator, read, skyhook, sources};
+use super::{client_with_policy, fleet, now, operator, read, skyhook, sources};
 use crate::support::fake_api::FakeApi;
 
 const NAMES: [Source; 2] = [Source::Skyhooks, Source::Legacy];
@@ -72,26 +72,9 @@ async fn operator_version_decides_between_two_apis() {
 }
 
 #[tokio::test]
-async fn object_metadata_decides_without_a_version() {
-    let fake = both(None);
-    let mut adopted = node("node-1");
-    let key = NodeWright.key("version_new");
-    adopted["metadata"]["annotations"] = json!({key: "v0.20.0"});
-    fake.load(adopted);
-    let mut migrated = skyhook(NodeWright, "new");
-    migrated["status"] = json!({"status": "complete"});
-    fake.load(migrated);
-    let (because, ..) = detect(&fake).await;
-    let expected =
-        "1 NodeWright objects have a status; 1 nodes have the version annotation of the newer operator";
-    assert_eq!(because, expected);
-}
-
-#[tokio::test]
 async fn newer_api_is_assumed_without_evidence() {
     let (because, ..) = detect(&both(None)).await;
-    let expected = "both APIs are served, the operator's version is unknown, and nothing indicates \
-                    that the operator was rolled back; use --api to override";
+    let expected = "both APIs are served, and the operator's version is unknown; use --api to override";
     assert_eq!(because, expected);
 }
 

@@ -317,7 +317,8 @@ pub fn without_rule_counts(text: &str) -> String {
         LazyLock::new(|| regex(r"(?m)^(Incomplete diagnosis: |)\d+ rules?( could not run)"));
     static METRIC: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?m)^(kubectl_skyhook_rules_not_checked\S*) \d+$"));
-    static CODES: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^  SKY\d{3}( SKY\d{3})*:"));
+    static CODES: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?m)^  SKY\d{3}( SKY\d{3})*( and \d+ more \(-o wide\))?:"));
     let counted = COUNT.replace_all(text, "$1[n] rules$2");
     let counted = METRIC.replace_all(&counted, "$1 [n]");
     CODES.replace_all(&counted, "  [codes]:").into_owned()

@@ -26,7 +26,7 @@ fn pruned_field_is_an_error_that_names_the_definition() {
         let definition = kubectl_skyhook::api::ApiFlavor::Skyhook.resource();
         let reason = format!(
             "the server did not store spec.packages.driver.uninstall: the CustomResourceDefinition {definition} is older than \
-             this field (operator v0.16); install the CRD of the running operator's version"
+             this field; install the CRD of the running operator's version"
         );
         assert!(stdout.contains(&reason), "{}", ran.transcript());
         ran.expect_no_stdout("changed");

@@ -76,22 +76,6 @@ spec: {packages: {driver: {version: 1.0.0, image: i}}}
 }
 
 #[test]
-fn a_template_is_called_one() {
-    for text in [
-        "{{- if .Values.enabled }}\napiVersion: v1\nkind: Node\n{{- end }}\n",
-        "apiVersion: v1\nkind: Node\nmetadata:\n  name: {{ include \"name\" . }}\n",
-        "apiVersion: v1\nkind: Node\nmetadata:\n  name: a\n  labels:\n    {{- toYaml .Values.labels | nindent 4 }}\n",
-        "apiVersion: v1\nkind: Node\nmetadata: {name: '{{ .Release.Name }}'}\n",
-    ] {
-        let ran = run("diagnose stuck --from -").stdin(text).output();
-        ran.expect_code(1);
-        ran.expect_stderr(
-            "standard input: a template with {{ … }}, not Kubernetes objects; render the template first, for example with `helm template`",
-        );
-    }
-}
-
-#[test]
 fn a_list_without_items_is_not_an_empty_list() {
     let item = NODES.replace("kind: List", "kind: NodeList");
     let empty = |items: &str| format!("{item}---\napiVersion: v1\nkind: PodList\n{items}");
@@ -104,15 +88,11 @@ fn a_list_without_items_is_not_an_empty_list() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_without_a_writer_is_given_up() {
+fn a_pipe_is_read() {
     let home = tempfile::tempdir().expect("a directory");
     let pipe = home.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo is installed").success());
-    let ran = run(&format!("diagnose stuck --from {}", pipe.display())).output();
-    ran.expect_code(1);
-    ran.expect_stderr("it is a pipe, and no process writes to it");
-    // A pipe with a writer is read.
     let writer = {
         let pipe = pipe.clone();
         std::thread::spawn(move || std::fs::write(pipe, NODES))

@@ -32,19 +32,6 @@ fn name_that_never_existed_is_not_deleted() {
     assert_eq!(ran.parts(), ("", "error: --ignore-not-found requires --for=deleted\n", Some(64)));
 }
 
-/// A custom resource of an API that is not served cannot be deleted there.
-#[test]
-fn type_of_an_api_that_is_not_served_is_an_error() {
-    let fake = in_progress(SKYHOOK, driver());
-    let stderr = format!(
-        "error: the cluster does not serve {}\nhint: the name with the served type: skyhook/gpu\n",
-        ApiFlavor::NodeWright.resource()
-    );
-    for words in ["nodewright/gpu", "nodewright/gpu --for=deleted --ignore-not-found"] {
-        assert_eq!(wait(&fake, words).parts(), ("", stderr.as_str(), Some(1)), "{words}");
-    }
-}
-
 /// A custom resource of the same name that was created in the meantime is another object.
 #[test]
 fn recreated_custom_resource_counts_as_deleted() {

@@ -37,7 +37,7 @@ const OLD_PODS: [&str; 2] =
     ["gpu-driver-2-0-1-apply-node-3-9669eb68", "gpu-driver-2-0-1-config-node-2-c90a12db"];
 
 const REFUSED: &str = "\
-error: the operator does nothing until 1 Skyhook object of the older API is finished or gone: gpu; nothing was \
+error: the operator does nothing until these Skyhook objects of the older API are finished or gone: gpu; nothing was \
                        changed\n";
 
 #[test]

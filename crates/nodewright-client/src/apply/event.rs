@@ -69,14 +69,6 @@ impl StepResult {
                 | StepResult::Kept { .. }
         )
     }
-
-    /// Whether the step certainly changed nothing.
-    pub fn changed_nothing(&self) -> bool {
-        matches!(
-            self,
-            StepResult::NotReached | StepResult::Unchanged | StepResult::Gone | StepResult::Skipped { .. }
-        )
-    }
 }
 
 /// Why a plan ended.
@@ -213,15 +205,10 @@ impl StepResult {
 }
 
 impl PlanOutcome {
-    /// The outcome of a plan that was interrupted before its first request.
-    pub fn not_begun(plan: &Plan) -> PlanOutcome {
+    /// The outcome of a plan that ended before its first request.
+    pub fn not_begun(plan: &Plan, ended: StopReason) -> PlanOutcome {
         let unreached = |stage: &PlanStage| vec![StepResult::NotReached; stage.steps.len()];
-        PlanOutcome { ended: StopReason::Interrupted, results: plan.stages.iter().map(unreached).collect() }
-    }
-
-    /// The outcome of a plan without any work.
-    pub fn nothing_done(plan: &Plan) -> PlanOutcome {
-        PlanOutcome { ended: StopReason::Finished, results: plan.stages.iter().map(|_| Vec::new()).collect() }
+        PlanOutcome { ended, results: plan.stages.iter().map(unreached).collect() }
     }
 
     /// Number of steps by result.

@@ -99,7 +99,7 @@ pub fn read(path: &Path, compared: bool) -> anyhow::Result<SavedPlan> {
     let name = path.display();
     let cannot = |e: Error| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e));
     let file = bounded::open(path).map_err(cannot)?;
-    let metadata = file.get_ref().1.metadata().map_err(cannot)?;
+    let metadata = file.metadata().map_err(cannot)?;
     if metadata.is_file() && !compared {
         check(path, &metadata)?;
     }

@@ -34,9 +34,6 @@ pub use journal::Journal;
 pub use precondition::unmet;
 pub use stages::{Canary, Share};
 
-/// Maximum number of retries to read the erroring nodes.
-const MOST_LOOKS: u32 = 3;
-
 /// Options for applying a plan.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -113,9 +110,7 @@ pub async fn apply<'h>(
         stop,
         on_event: RefCell::new(on_event),
         journal: RefCell::new(journal),
-        results: RefCell::new(
-            plan.stages.iter().map(|s| vec![StepResult::NotReached; s.steps.len()]).collect(),
-        ),
+        results: RefCell::new(PlanOutcome::not_begun(plan, StopReason::Finished).results),
     };
     run.emit(&ApplyEvent::Started { steps: plan.steps().count() });
     let ended = run.stages(wait_strategy).await;
@@ -230,12 +225,9 @@ impl PlanRun<'_, '_> {
 
     async fn step(&self, stage: usize, at: usize, step: &Step, always: bool) {
         let mut permit = self.in_flight.acquire().await.ok();
-        let failures = || {
-            let most = self.options.max_failures;
-            most.is_some_and(|most| self.failed() > most)
-        };
+        let fails = self.options.max_failures.is_some_and(|most| self.failed() > most);
         let unmet = self.unmet.borrow().is_some();
-        if !always && (unmet || self.stop.asked() || failures() || self.unjournalled().is_some()) {
+        if !always && (unmet || self.stop.asked() || fails || self.unjournalled().is_some()) {
             return;
         }
         self.emit(&ApplyEvent::Sending { step });
@@ -287,15 +279,7 @@ impl PlanRun<'_, '_> {
         let failed = |at: usize| is_failure(&self.results.borrow()[stage][at]);
         let written = done.iter().enumerate().filter(|(at, _)| !failed(*at));
         let written: Vec<&str> = written.map(|(_, step)| step.target.name.as_str()).collect();
-        let mut tries = 0;
-        let mut nodes = loop {
-            match self.api.named("/api/v1/nodes", selector).await {
-                Ok(nodes) => break nodes,
-                Err(reason) if tries == MOST_LOOKS => return Err(reason),
-                Err(_) => tries += 1,
-            }
-            time::sleep(self.options.retry_wait * 2u32.pow(tries)).await;
-        };
+        let mut nodes = self.api.retried(async || self.api.named("/api/v1/nodes", selector).await).await?;
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)
     }
@@ -322,7 +306,7 @@ const MOST_NAMES: usize = 32;
 pub async fn preflight(client: &Client, plan: &Plan, options: &Options) -> PermissionCheck {
     let api = ApiWriter::new(client.clone(), options);
     let permissions = plan.permissions();
-    let answers = join_all(permissions.iter().map(|p| allowed(&api, p, None))).await;
+    let answers = join_all(permissions.iter().map(|p| api.review(review(p, None)))).await;
     let mut preflight = PermissionCheck::default();
     for (permission, answer) in permissions.into_iter().zip(answers) {
         match answer {
@@ -335,10 +319,6 @@ pub async fn preflight(client: &Client, plan: &Plan, options: &Options) -> Permi
     preflight
 }
 
-async fn allowed(api: &ApiWriter, permission: &Permission, name: Option<&str>) -> Result<bool, String> {
-    api.review(&review(permission, name)).await
-}
-
 /// Whether the permission is granted for each object of the plan by name, as with `resourceNames` of a role.
 /// `false` for creations, and for more than [`MOST_NAMES`] objects, which are not checked by name.
 async fn allowed_by_name(api: &ApiWriter, plan: &Plan, permission: &Permission) -> bool {
@@ -346,7 +326,7 @@ async fn allowed_by_name(api: &ApiWriter, plan: &Plan, permission: &Permission) 
     if permission.verb == "create" || names.len() > MOST_NAMES {
         return false;
     }
-    let asked = names.iter().map(|name| allowed(api, permission, Some(name)));
+    let asked = names.iter().map(|name| api.review(review(permission, Some(name))));
     join_all(asked).await.iter().all(|a| *a == Ok(true))
 }
 

@@ -20,9 +20,6 @@ use crate::plan::{
     Change, Hold, OperatorAvailability, Plan, Rebased, ResourceState, Step, Target, retain_stages,
 };
 
-/// Maximum number of retries to read an object.
-const MOST_READS: u32 = 3;
-
 /// Why a precondition of the plan is not met; `None` if all are.
 ///
 /// # Errors
@@ -80,17 +77,9 @@ async fn unmet_by(
 ) -> Result<Option<String>, String> {
     let creates = |step: &Step| matches!(step.change, Change::Create(_));
     let whole = plan.steps().any(|step| creates(step) && step.target.same_object_name(&state.target));
-    let mut reads = 0;
-    let object = loop {
-        match api.find(&state.target, if whole { JSON } else { METADATA }).await {
-            Ok(object) => break object,
-            Err(reason) if reads == MOST_READS => {
-                return Err(format!("cannot read {}: {reason}", state.target));
-            }
-            Err(_) => reads += 1,
-        }
-        tokio::time::sleep(options.retry_wait * 2u32.pow(reads)).await;
-    };
+    let accept = if whole { JSON } else { METADATA };
+    let object = api.retried(async || api.find(&state.target, accept).await).await;
+    let object = object.map_err(|reason| format!("cannot read {}: {reason}", state.target))?;
     let has_ended = |holder: &hold::Hold<'_>| {
         let runs = || holder.holder.as_ref().and_then(runs);
         holder.identity == options.holder || runs() == Some(false)

@@ -13,14 +13,14 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Options;
 use crate::api::Skyhook;
 use crate::cluster::decode_leniently;
 use crate::cluster::provenance::applied;
 use crate::connect::{self, retry_after};
-use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
+use crate::plan::{FIELD_MANAGER, Kind, Step, Target, Verb};
 use crate::view::escape::escaped;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -36,6 +36,9 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Maximum total wait without a successful change; a busy server is not retried after that.
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
+/// Maximum number of retries of a read.
+const MOST_READ_RETRIES: u32 = 3;
+
 /// The client shared by all steps, with the server's Retry-After waits.
 pub(super) struct ApiWriter {
     pub client: kube::Client,
@@ -46,6 +49,8 @@ pub(super) struct ApiWriter {
     longest_wait: Duration,
     /// Total wait since the last successful change.
     waited: Cell<Duration>,
+    /// Delay before the first retry of a read.
+    retry_wait: Duration,
 }
 
 /// The response to a write, classified.
@@ -72,7 +77,19 @@ impl ApiWriter {
             not_before: Cell::new(None),
             longest_wait: options.longest_wait,
             waited: Cell::new(Duration::ZERO),
+            retry_wait: options.retry_wait,
         }
+    }
+
+    /// Retries a read that fails, with exponential backoff.
+    pub async fn retried<T>(&self, read: impl AsyncFn() -> Result<T, String>) -> Result<T, String> {
+        for retries in 0..MOST_READ_RETRIES {
+            if let Ok(found) = read().await {
+                return Ok(found);
+            }
+            sleep(self.retry_wait * 2u32.pow(retries)).await;
+        }
+        read().await
     }
 
     /// Delays the writes of all steps; returns the delay, or `None` if the writes already wait that long.
@@ -116,7 +133,16 @@ impl ApiWriter {
                 format!("{}?fieldManager={}{dry_run}", step.path(), step.field_manager())
             }
         };
-        let sent = http_request(&uri, verb, &request, step.target.kind);
+        let (method, accept) = match (verb, step.target.kind) {
+            (Verb::Create, _) => (Method::POST, JSON),
+            (Verb::Delete, _) => (Method::DELETE, JSON),
+            (Verb::Patch, Kind::Node) => (Method::PATCH, METADATA_ONLY),
+            (Verb::Patch, _) => (Method::PATCH, JSON),
+        };
+        let body = serde_json::to_string(&request.body).expect("a value is JSON");
+        // The server compares the value of a `test` operation with its own JSON encoding, which is Go's.
+        let body = escaped(&body).into_owned().into_bytes();
+        let sent = http_request(method, &uri, accept, request.content_type, body);
         let answer = match self.exchange(sent).await {
             Ok(reply) => reply.judge(verb, step),
             Err(NoReply { reason, sent: true }) => Answer::Unsure(reason),
@@ -212,13 +238,9 @@ impl ApiWriter {
             let patch = merge_patch(&skyhook.whole, &applied(&skyhook, manifest));
             (Method::PATCH, target.path(), MERGE_PATCH, patch)
         };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(format!("{uri}?fieldManager={FIELD_MANAGER}&dryRun=All"))
-            .header(ACCEPT, JSON)
-            .header(CONTENT_TYPE, kind)
-            .body(Body::from(body.to_string().into_bytes()));
-        let reply = self.exchange(request.expect("a request of ASCII parts")).await?;
+        let uri = format!("{uri}?fieldManager={FIELD_MANAGER}&dryRun=All");
+        let body = body.to_string().into_bytes();
+        let reply = self.exchange(http_request(method, &uri, JSON, kind, body)).await?;
         match reply.status {
             200..=299 => Ok(None),
             403 if reply.message().contains("is forbidden: User \"") => Err(reply.message()),
@@ -230,14 +252,9 @@ impl ApiWriter {
     }
 
     /// Posts an access review, which changes nothing; returns whether access is allowed.
-    pub async fn review(&self, review: &SelfSubjectAccessReview) -> Result<bool, String> {
-        let bytes = serde_json::to_vec(review).expect("a review is JSON");
-        let request = http::Request::post(REVIEWS)
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/json")
-            .body(Body::from(bytes))
-            .expect("a request of ASCII parts");
-        let reply = self.exchange(request).await?;
+    pub async fn review(&self, review: SelfSubjectAccessReview) -> Result<bool, String> {
+        let body = serde_json::to_vec(&review).expect("a review is JSON");
+        let reply = self.exchange(http_request(Method::POST, REVIEWS, JSON, JSON, body)).await?;
         if reply.status / 100 != 2 {
             return Err(reply.message());
         }
@@ -315,24 +332,18 @@ fn shows(object: &Value, target: &Target) -> bool {
         && object["metadata"]["name"] == target.name.as_str()
 }
 
-fn http_request(uri: &str, verb: Verb, request: &Request, kind: Kind) -> http::Request<Body> {
-    let method = match verb {
-        Verb::Create => Method::POST,
-        Verb::Delete => Method::DELETE,
-        Verb::Patch => Method::PATCH,
-    };
-    let accept = match kind {
-        Kind::Node => METADATA_ONLY,
-        _ => "application/json",
-    };
-    let body = serde_json::to_string(&request.body).expect("a value is JSON");
-    // The server compares the value of a `test` operation with its own JSON encoding, which is Go's.
-    let body = escaped(&body).into_owned().into_bytes();
+fn http_request(
+    method: Method,
+    uri: &str,
+    accept: &str,
+    content_type: &str,
+    body: Vec<u8>,
+) -> http::Request<Body> {
     http::Request::builder()
         .method(method)
         .uri(uri)
         .header(ACCEPT, accept)
-        .header(CONTENT_TYPE, request.content_type)
+        .header(CONTENT_TYPE, content_type)
         .body(Body::from(body))
         .expect("a request of ASCII parts")
 }

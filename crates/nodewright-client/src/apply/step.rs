@@ -212,26 +212,15 @@ impl PlanRun<'_, '_> {
         place: (usize, usize),
         rejected: Option<String>,
     ) -> Next {
-        let mut looks = 0;
-        let object = loop {
-            match self.api.read(&step.target).await {
-                Ok(object) => break object,
-                Err(reason) if looks == MOST_UNSURE => {
-                    return Next::End(match tries.unsure {
-                        0 => StepResult::Failed {
-                            reason: match rejected {
-                                Some(first) => {
-                                    format!("{first}; the object could not be read again: {reason}")
-                                }
-                                None => reason,
-                            },
-                        },
-                        _ => StepResult::Unknown { reason },
-                    });
-                }
-                Err(_) => looks += 1,
+        let object = match self.api.retried(async || self.api.read(&step.target).await).await {
+            Ok(object) => object,
+            Err(reason) if tries.unsure > 0 => return Next::End(StepResult::Unknown { reason }),
+            Err(reason) => {
+                return Next::End(failed(match rejected {
+                    Some(first) => format!("{first}; the object could not be read again: {reason}"),
+                    None => reason,
+                }));
             }
-            self.backoff(looks, place.1).await;
         };
         if step.is_needless(&object) {
             return Next::End(StepResult::Gone);

@@ -29,15 +29,15 @@ pub struct Connection {
     /// others. Commands that change something take exactly one context.
     ///
     /// The exit code is the first of these that any context has: 130, 64, 2, 1, 5, 4, 3, 0.
-    #[arg(long, global = true, hide_short_help = true, value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(long, global = true, value_name = "NAME,...", value_delimiter = ',')]
     pub contexts: Vec<String>,
 
     /// Kubeconfig cluster to use
-    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub cluster: Option<String>,
 
     /// Kubeconfig user to use
-    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub user: Option<String>,
 
     /// Namespace of the operator; detected automatically by default
@@ -45,29 +45,29 @@ pub struct Connection {
     pub namespace: Option<String>,
 
     /// Address and port of the Kubernetes API server
-    #[arg(short, long, global = true, hide_short_help = true, value_name = "URL")]
+    #[arg(short, long, global = true, value_name = "URL")]
     pub server: Option<String>,
 
     /// Bearer token to authenticate with
-    #[arg(long, global = true, hide_short_help = true, value_name = "TOKEN")]
+    #[arg(long, global = true, value_name = "TOKEN")]
     pub token: Option<SecretString>,
 
     /// Username to impersonate
-    #[arg(long = "as", global = true, hide_short_help = true, value_name = "USER")]
+    #[arg(long = "as", global = true, value_name = "USER")]
     pub impersonate: Option<String>,
 
     /// Group to impersonate; may be repeated
-    #[arg(long = "as-group", global = true, hide_short_help = true, value_name = "GROUP", action = ArgAction::Append)]
+    #[arg(long = "as-group", global = true, value_name = "GROUP", action = ArgAction::Append)]
     pub impersonate_groups: Vec<String>,
 
     /// UID to impersonate
-    #[arg(long = "as-uid", global = true, hide_short_help = true, value_name = "UID")]
+    #[arg(long = "as-uid", global = true, value_name = "UID")]
     pub impersonate_uid: Option<String>,
 
     /// User extra to impersonate, as KEY=VALUE; may be repeated
     #[arg(
         long = "as-user-extra",
-        global = true, hide_short_help = true,
+        global = true,
         value_name = "KEY=VALUE",
         action = ArgAction::Append,
         value_parser = key_value
@@ -75,21 +75,21 @@ pub struct Connection {
     pub impersonate_extra: Vec<(String, String)>,
 
     /// Certificate authority file to verify the server's certificate
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub certificate_authority: Option<PathBuf>,
 
     /// Client certificate file for TLS
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub client_certificate: Option<PathBuf>,
 
     /// Client key file for TLS
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub client_key: Option<PathBuf>,
 
     /// Do not verify the server's certificate; the connection is then insecure
     #[arg(
         long,
-        global = true, hide_short_help = true,
+        global = true,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
@@ -99,7 +99,7 @@ pub struct Connection {
     pub insecure_skip_tls_verify: Option<bool>,
 
     /// Name to expect in the server's certificate, instead of the host in its address
-    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub tls_server_name: Option<String>,
 
     /// Timeout of a single request, such as 5s, 2m or 1h; 0 means no timeout
@@ -108,7 +108,7 @@ pub struct Connection {
     /// without data.
     #[arg(
         long,
-        global = true, hide_short_help = true,
+        global = true,
         value_name = "DURATION",
         value_parser = duration
     )]
@@ -117,7 +117,7 @@ pub struct Connection {
     /// Do not request compressed responses from the server
     #[arg(
         long,
-        global = true, hide_short_help = true,
+        global = true,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
@@ -127,7 +127,7 @@ pub struct Connection {
     pub disable_compression: Option<bool>,
 
     /// Accepted for compatibility with kubectl and ignored; nothing is cached
-    #[arg(long, global = true, hide_short_help = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
 }
 

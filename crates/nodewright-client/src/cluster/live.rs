@@ -18,7 +18,6 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 
-use super::capture::WORKLOADS;
 use super::{
     Cluster, ClusterBuilder, Deployment, DisruptionBudget, NamedNodes, NodeFields, Pod, Read, Source,
     Sources, capture,
@@ -123,28 +122,22 @@ async fn read<'a>(
     }
     let mut outcomes = builder.outcomes();
     let mut cluster = builder.assemble(active_api);
+    let mut note = |name: &str, read: &Read<usize>| {
+        if let Some(outcome) = outcomes.iter_mut().find(|outcome| outcome.name == name) {
+            *outcome = capture::Source::of(name, read);
+        }
+    };
     if needs.wants(Source::Workloads) {
         cluster.workloads = reader.workloads(&cluster).await;
-        let read = cluster.source(Source::Workloads);
-        let last = outcomes.iter_mut().find(|o| o.name == WORKLOADS);
-        if let Some(last) = last {
-            *last = capture::Source::of(WORKLOADS, &read);
-        }
+        note(capture::WORKLOADS, &cluster.source(Source::Workloads));
     }
     if needs.wants(Source::Restrictions) && Model::new(&cluster).may_be_late() {
         installation::restrictions(&reader, &mut cluster).await;
         let read = &cluster.installation;
-        let counts = [
-            (super::capture::NAMESPACES, read.namespaces.count()),
-            (super::capture::LIMIT_RANGES, read.limit_ranges.count()),
-            (super::capture::QUOTAS, read.quotas.count()),
-            (super::capture::ROLES, read.roles.count()),
-        ];
-        for outcome in &mut outcomes {
-            if let Some((name, count)) = counts.iter().find(|(name, _)| outcome.name == *name) {
-                *outcome = capture::Source::of(name, count);
-            }
-        }
+        note(capture::NAMESPACES, &read.namespaces.count());
+        note(capture::LIMIT_RANGES, &read.limit_ranges.count());
+        note(capture::QUOTAS, &read.quotas.count());
+        note(capture::ROLES, &read.roles.count());
     }
     // The deletion of a CRD deletes its custom resources.
     if needs.wants(Source::Restrictions) && cluster.skyhooks.iter().any(|skyhook| skyhook.deleting()) {
@@ -248,49 +241,30 @@ impl<'a> Needs<'a> {
         let sources = &mut builder.sources;
         let wants = |source| self.wants(source);
         futures::join!(
-            async {
-                if self.skyhooks[0] {
-                    *old_skyhooks = from.skyhooks(old).await;
-                }
-            },
-            async {
-                if self.skyhooks[1] {
-                    *new_skyhooks = from.skyhooks(new).await;
-                }
-            },
-            async { *old_policies = wanted(policies[0], from.policies(old)).await },
-            async { *new_policies = wanted(policies[1], from.policies(new)).await },
-            async { sources.nodes = wanted(wants(Source::Nodes), from.nodes()).await },
-            async { sources.pods = wanted(wants(Source::Pods), from.pods(operators)).await },
-            async { sources.jobs = wanted(wants(Source::Jobs), from.jobs(operators)).await },
-            async { sources.events = wanted(wants(Source::Events), from.events(operators)).await },
-            async {
-                let budgets = wants(Source::DisruptionBudgets);
-                sources.disruption_budgets = wanted(budgets, from.disruption_budgets()).await;
-            },
-            async {
-                if wants(Source::Webhooks) {
-                    sources.admission = from.admission().await;
-                }
-            },
-            async {
-                let maps = wants(Source::ConfigMaps);
-                sources.config_maps = wanted(maps, from.config_maps(operators)).await;
-            },
-            async {
-                let maps = wants(Source::NodeMetadata);
-                sources.node_metadata = wanted(maps, from.node_metadata(operators)).await;
-            },
-            async {
-                let pods = wants(Source::OperatorPods);
-                sources.operator_pods = wanted(pods, from.operator_pods(operators)).await;
-            },
+            fill(old_skyhooks, self.skyhooks[0], || from.skyhooks(old)),
+            fill(new_skyhooks, self.skyhooks[1], || from.skyhooks(new)),
+            fill(old_policies, policies[0], || from.policies(old)),
+            fill(new_policies, policies[1], || from.policies(new)),
+            fill(&mut sources.nodes, wants(Source::Nodes), || from.nodes()),
+            fill(&mut sources.pods, wants(Source::Pods), || from.pods(operators)),
+            fill(&mut sources.jobs, wants(Source::Jobs), || from.jobs(operators)),
+            fill(&mut sources.events, wants(Source::Events), || from.events(operators)),
+            fill(&mut sources.disruption_budgets, wants(Source::DisruptionBudgets), || from
+                .disruption_budgets()),
+            fill(&mut sources.admission, wants(Source::Webhooks), || from.admission()),
+            fill(&mut sources.config_maps, wants(Source::ConfigMaps), || from.config_maps(operators)),
+            fill(&mut sources.node_metadata, wants(Source::NodeMetadata), || from.node_metadata(operators)),
+            fill(&mut sources.operator_pods, wants(Source::OperatorPods), || from.operator_pods(operators)),
         );
     }
 }
 
-async fn wanted<T>(wanted: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
-    if wanted { read.await } else { Read::NotRequested }
+/// Reads a source into its place, if it is wanted. Takes a function: a future as argument would be stored twice, and the futures
+/// of all sources overflow the stack of a debug build.
+async fn fill<T, F: Future<Output = T>>(place: &mut T, wanted: bool, read: impl FnOnce() -> F) {
+    if wanted {
+        *place = read().await;
+    }
 }
 
 /// A namespace that every cluster has during its whole life.

@@ -213,18 +213,9 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     if certificates.is_empty() { Err(bad("it contains no certificate")) } else { Ok(certificates) }
 }
 
-/// The `User-Agent` value: `kubectl-skyhook/VERSION (os/arch) VERB`, with kubectl's names of operating
-/// systems and architectures.
+/// The `User-Agent` value: `kubectl-skyhook/VERSION (os/arch) VERB`.
 fn user_agent(verb: &str) -> String {
-    let os = match std::env::consts::OS {
-        "macos" => "darwin",
-        os => os,
-    };
-    let arch = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        arch => arch,
-    };
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let verb: String = verb.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
     let version = env!("CARGO_PKG_VERSION");
     format!("kubectl-skyhook/{version} ({os}/{arch}) {verb}").trim_end().to_owned()

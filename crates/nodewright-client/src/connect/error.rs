@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::{near, plain_reason};
+use crate::error::plain_reason;
 use crate::redact;
 
 /// Why no client could be created, in one line with a remedy.
@@ -32,10 +32,12 @@ pub enum Error {
     #[error("the kubeconfig files cannot be merged: {0}")]
     Merge(String),
 
-    #[error("the kubeconfig sets no current context; pass --context NAME{}", choices(.0))]
-    NoContext(Vec<String>),
+    #[error(
+        "the kubeconfig sets no current context; pass --context NAME; `kubectl config get-contexts` lists the names"
+    )]
+    NoContext,
 
-    #[error("no {kind} {name:?} in the kubeconfig{}", suggestion(kind, .name, .known))]
+    #[error("no {kind} {name:?} in the kubeconfig")]
     Unknown {
         /// `context`, `cluster` or `user`.
         kind: &'static str,
@@ -43,7 +45,7 @@ pub enum Error {
         known: Vec<String>,
     },
 
-    #[error("context {context:?} uses the {kind} {name:?}, which is not in the kubeconfig {files}{}", suggestion(kind, .name, .known))]
+    #[error("context {context:?} uses the {kind} {name:?}, which is not in the kubeconfig {files}")]
     Dangling {
         context: String,
         /// `cluster` or `user`.
@@ -108,7 +110,13 @@ pub enum Error {
 
 impl From<Error> for crate::error::Error {
     fn from(error: Error) -> Self {
-        Self::failed(error)
+        let hints = match &error {
+            Error::Unknown { kind, name, known } | Error::Dangling { kind, name, known, .. } => {
+                Self::unknown_among(kind, name, known.iter().map(String::as_str)).hints
+            }
+            _ => Vec::new(),
+        };
+        Self { hints, ..Self::failed(error) }
     }
 }
 
@@ -120,24 +128,6 @@ fn advice(hint: &str) -> String {
     match hint.lines().map(str::trim).find(|l| !l.is_empty()) {
         Some(line) => format!("; {line}"),
         None => "; install it, or correct the user's exec command in the kubeconfig".to_owned(),
-    }
-}
-
-fn choices(known: &[String]) -> String {
-    const MANY: usize = 8;
-    match known.len() {
-        0 => String::new(),
-        1..=MANY => format!(", one of: {}", known.join(", ")),
-        more => format!(", one of: {} and {} more", known[..MANY].join(", "), more - MANY),
-    }
-}
-
-fn suggestion(kind: &str, name: &str, known: &[String]) -> String {
-    let near = near(name, known.iter().map(String::as_str));
-    match (near.first(), known) {
-        (Some(near), _) => format!("; did you mean {near:?}?"),
-        (None, []) => format!("; there are no {kind}s"),
-        (None, known) => format!("; available{}", choices(known).trim_start_matches(", one of")),
     }
 }
 
@@ -305,10 +295,6 @@ impl fmt::Display for TransportError {
             TransportErrorKind::NotTls => {
                 write!(f, "the server at {server} is not using TLS; check --server, or use an http:// URL")
             }
-            TransportErrorKind::NotHttp if server.starts_with("https:") => write!(
-                f,
-                "the server at {server} does not speak HTTP/1.1: it may accept only HTTP/2; check --server"
-            ),
             TransportErrorKind::NotHttp => write!(
                 f,
                 "the server at {server} does not speak HTTP/1.1: it may need TLS or accept only HTTP/2; check \

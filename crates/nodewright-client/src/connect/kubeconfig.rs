@@ -20,20 +20,9 @@ use crate::view::Joined;
 /// `--kubeconfig` names one file, which must exist. `KUBECONFIG` is a list of files, at least one of which
 /// must exist: connecting to another cluster than the intended one would be worse than an error.
 pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Option<Kubeconfig>, Error> {
-    if let Some(path) = flag {
-        let missing = || Error::KubeconfigMissing(path.to_owned());
-        return read_file(path)?.ok_or_else(missing).map(Some);
-    }
-    let paths = environment_paths(environment);
-    if paths.is_empty() {
-        return match default_path(environment) {
-            Some(path) => read_file(&path),
-            None => Ok(None),
-        };
-    }
     let mut merged: Option<Kubeconfig> = None;
-    for path in &paths {
-        let Some(config) = read_file(path)? else {
+    for path in paths(flag, environment) {
+        let Some(config) = read_file(&path)? else {
             continue;
         };
         merged = Some(match merged {
@@ -41,34 +30,36 @@ pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Opt
             None => config,
         });
     }
-    let none = || Error::NoneExists(spell(&paths));
-    merged.ok_or_else(none).map(Some)
+    match (merged, flag) {
+        (None, Some(flag)) => Err(Error::KubeconfigMissing(flag.to_owned())),
+        (None, None) if !listed_paths(environment).is_empty() => {
+            Err(Error::NoneExists(tried_paths(None, environment)))
+        }
+        (merged, _) => Ok(merged),
+    }
 }
 
 /// The paths of the kubeconfig files that were tried, for messages.
 pub(super) fn tried_paths(flag: Option<&Path>, environment: &Environment) -> String {
-    if let Some(path) = flag {
-        return path.display().to_string();
-    }
-    let paths = environment_paths(environment);
-    match default_path(environment) {
-        _ if !paths.is_empty() => spell(&paths),
-        Some(path) => path.display().to_string(),
-        None => "~/.kube/config".to_owned(),
+    match paths(flag, environment).as_slice() {
+        [] => "~/.kube/config".to_owned(),
+        paths => paths.iter().map(|p| p.display().to_string()).joined(", "),
     }
 }
 
-fn environment_paths(environment: &Environment) -> Vec<PathBuf> {
+/// The file of the flag, else those of `KUBECONFIG`, else the default.
+fn paths(flag: Option<&Path>, environment: &Environment) -> Vec<PathBuf> {
+    match (flag, listed_paths(environment)) {
+        (Some(flag), _) => vec![flag.to_owned()],
+        (None, listed) if !listed.is_empty() => listed,
+        _ => environment.home.iter().map(|home| home.join(".kube/config")).collect(),
+    }
+}
+
+/// The files in `KUBECONFIG`.
+fn listed_paths(environment: &Environment) -> Vec<PathBuf> {
     let list = environment.kubeconfig.clone().unwrap_or_default();
     std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect()
-}
-
-fn default_path(environment: &Environment) -> Option<PathBuf> {
-    Some(environment.home.as_deref()?.join(".kube").join("config"))
-}
-
-fn spell(paths: &[PathBuf]) -> String {
-    paths.iter().map(|p| p.display().to_string()).joined(", ")
 }
 
 /// Reads one file up to the size limit. A pipe can be read only once, so relative paths in it are not
@@ -275,9 +266,7 @@ impl Target {
                 })?
             }
             None if connection.cluster.is_some() || connection.server.is_some() => Context::default(),
-            None => {
-                return Err(Error::NoContext(contexts().map(|c| c.name.clone()).collect()));
-            }
+            None => return Err(Error::NoContext),
         };
         let not_found = |kind, name: &str, by_flag: bool, known| match chosen {
             Some(context) if !by_flag => Error::Dangling {

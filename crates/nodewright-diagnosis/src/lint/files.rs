@@ -71,7 +71,7 @@ pub fn read(paths: &[PathBuf], roots: &[PathBuf]) -> Result<Files, FilesError> {
         if path == Path::new("-") {
             let text = bounded::read(std::io::stdin().lock(), MOST_CAPTURE);
             given.push(of_text(Path::new("."), file(path, "stdin", text)?)?);
-        } else if metadata(path)?.is_dir() {
+        } else if fs::metadata(path).map_err(|source| unreadable(path, source))?.is_dir() {
             let before = found.len();
             files_below(path, &mut Vec::new(), &mut found, &mut files.dangling)?;
             if found.len() == before {
@@ -300,10 +300,6 @@ fn files_below(
     }
     open.pop();
     Ok(())
-}
-
-fn metadata(path: &Path) -> Result<std::fs::Metadata, FilesError> {
-    fs::metadata(path).map_err(|source| unreadable(path, source))
 }
 
 fn canonical(path: &Path) -> Result<PathBuf, FilesError> {

@@ -63,7 +63,7 @@ impl LintFinding {
 pub struct LintFindings {
     rule: &'static LintRule,
     folded: Option<&'static FoldedRule>,
-    found: Vec<LintFinding>,
+    pub(super) found: Vec<LintFinding>,
 }
 
 impl LintFindings {
@@ -76,35 +76,28 @@ impl LintFindings {
         self.folded = FoldedRule::find(code);
     }
 
-    pub(super) fn into_vec(self) -> Vec<LintFinding> {
-        self.found
-    }
-
-    /// The findings so far.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut LintFinding> {
-        self.found.iter_mut()
-    }
-
     /// Reports the field at a path of keys and indexes. If the field does not exist, the finding gets the
     /// line of its nearest existing parent.
     ///
     /// The subject is the object, with the package or the compartment if the path lies in one. The message
     /// begins in lower case and has no full stop.
-    pub fn report(
+    pub fn report<S: AsRef<str>>(
         &mut self,
         manifest: &Manifest,
-        path: &[&str],
+        path: &[S],
         message: impl Into<String>,
     ) -> &mut LintFinding {
-        let range = manifest.range(path);
+        let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
+        let range = manifest.range(&path);
         let finding = self.report_line(manifest, range.first, message);
         finding.column = range.column;
-        finding.path = path_text(path);
-        if let ["spec", "packages", package, ..] = path {
-            finding.subject.package = Some((*package).to_owned());
-        }
-        if let ["spec", "compartments", index, ..] = path {
-            finding.subject.compartment = compartment(manifest, index);
+        finding.path = path_text(&path);
+        match path[..] {
+            ["spec", "packages", package, ..] => finding.subject.package = Some(package.to_owned()),
+            ["spec", "compartments", index, ..] => {
+                finding.subject.compartment = compartment(manifest, index);
+            }
+            _ => {}
         }
         finding
     }
@@ -116,9 +109,8 @@ impl LintFindings {
         line: usize,
         message: impl Into<String>,
     ) -> &mut LintFinding {
-        let suppressed = manifest.suppression(self.rule, self.folded, line);
         let finding = self.report_at(&manifest.file, line, subject(manifest), message);
-        finding.suppressed = suppressed;
+        finding.suppressed = manifest.suppression(finding);
         finding
     }
 
@@ -164,12 +156,6 @@ impl LintFinding {
 
     pub fn severity(&mut self, severity: Severity) -> &mut Self {
         self.severity = severity;
-        self
-    }
-
-    /// Sets the compartment that the finding is about.
-    pub fn compartment(&mut self, name: &str) -> &mut Self {
-        self.subject.compartment = Some(name.to_owned());
         self
     }
 

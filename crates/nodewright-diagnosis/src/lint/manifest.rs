@@ -1,15 +1,16 @@
 //! Manifests: the objects of YAML and JSON documents, with file and line.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::yaml::{self, Parsed, Positions, Range};
-use super::{FoldedRule, Input, LintRule};
+use super::{Input, LintFinding, is_named};
 use crate::api::{ApiFlavor, DeploymentPolicy, LabelSelector, Skyhook};
 use crate::cluster::{Node, decode_leniently};
+use crate::plan::pointer;
 
 /// A manifest's text, and the path of its file or `stdin`.
 #[derive(Debug, Clone)]
@@ -110,6 +111,11 @@ impl Documents {
             reader.finish();
         }
         documents
+    }
+
+    /// Whether Kustomize builds the manifests.
+    pub(super) fn has_kustomization(&self) -> bool {
+        self.files.keys().any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name)))
     }
 }
 
@@ -236,11 +242,6 @@ impl Manifest {
         }
     }
 
-    /// Whether the manifest has a field at this path, even with a null value.
-    pub fn has(&self, path: &[&str]) -> bool {
-        self.get(path).is_some()
-    }
-
     /// The value at a path of keys and indexes.
     pub fn get(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(&self.value, |value, key| match value {
@@ -277,8 +278,9 @@ impl Manifest {
 
     /// Whether the schema is violated at this path, above it or below it. Decoding may have replaced the
     /// value by a default. For the path of a package, violations in its fields do not count.
-    pub(super) fn violates_schema(&self, path: &[&str]) -> bool {
-        let package = matches!(path, ["spec", "packages", _]);
+    pub(super) fn violates_schema<S: AsRef<str>>(&self, path: &[S]) -> bool {
+        let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
+        let package = matches!(path[..], ["spec", "packages", _]);
         self.violations.iter().any(|violation| {
             let (at, common) = (&violation.path, violation.path.len().min(path.len()));
             let related = at[..common].iter().eq(path[..common].iter());
@@ -286,17 +288,9 @@ impl Manifest {
         })
     }
 
-    /// The reason in the comment that suppresses a rule at a line; `None` without such a comment or without a
-    /// reason.
-    pub(super) fn suppression(
-        &self,
-        rule: &LintRule,
-        folded: Option<&FoldedRule>,
-        line: usize,
-    ) -> Option<String> {
-        let comment = self.suppressions.iter().find(|c| {
-            c.covers(rule.code, rule.name, line) || folded.is_some_and(|f| c.covers(f.code, f.name, line))
-        })?;
+    /// The reason in the comment that suppresses a finding; `None` without such a comment or without a reason.
+    pub(super) fn suppression(&self, finding: &LintFinding) -> Option<String> {
+        let comment = self.suppressions.iter().find(|comment| comment.covers(finding))?;
         (!comment.reason.is_empty()).then(|| comment.reason.clone())
     }
 
@@ -322,10 +316,6 @@ impl ManifestObject {
             _ => ManifestObject::Other,
         }
     }
-}
-
-fn pointer(path: &[&str]) -> String {
-    path.iter().fold(String::new(), |at, key| yaml::child(&at, key))
 }
 
 /// Converts a JSON pointer: `/spec/packages/driver` to `spec.packages.driver`.
@@ -408,11 +398,9 @@ impl Suppression {
         found.collect()
     }
 
-    /// Whether the comment suppresses a finding of this rule at this line.
-    pub fn covers(&self, code: &str, name: &str, line: usize) -> bool {
-        let rule = self.rule.as_str();
-        let same = rule.eq_ignore_ascii_case(code) || rule == name;
-        same && self.line.min(self.range.first) <= line && line <= self.range.last
+    fn covers(&self, finding: &LintFinding) -> bool {
+        let lines = self.line.min(self.range.first)..=self.range.last;
+        lines.contains(&finding.line) && finding.names().any(|rule| is_named(rule, &self.rule))
     }
 }
 
@@ -445,13 +433,7 @@ impl<'a> Input<'a> {
         let mut groups: Vec<_> = by_selector.into_iter().collect();
         groups.iter_mut().for_each(|(_, skyhooks)| skyhooks.sort_by_key(|skyhook| skyhook.order()));
         groups.sort_by_key(|(_, skyhooks)| skyhooks[0].order());
-        let mut by_label: HashMap<_, Vec<usize>> = HashMap::new();
-        for (at, (selector, _)) in groups.iter().enumerate() {
-            for label in labels(selector) {
-                by_label.entry(label).or_default().push(at);
-            }
-        }
-        Selections { nodes: self.nodes(), groups, by_label }
+        Selections { nodes: self.nodes(), groups }
     }
 
     /// The custom resources that use a policy.
@@ -469,8 +451,6 @@ pub struct Selections<'s> {
     nodes: Option<&'s [Node]>,
     /// The custom resources of each selector, in the order in which the operator processes them.
     groups: Vec<(&'s LabelSelector, Vec<&'s Skyhook>)>,
-    /// The groups that name a label value; `None` has those that name none.
-    by_label: HashMap<Option<(&'s str, &'s str)>, Vec<usize>>,
 }
 
 impl<'s> Selections<'s> {
@@ -480,16 +460,8 @@ impl<'s> Selections<'s> {
         let own = &skyhook.spec.node_selectors;
         let selected: Option<Vec<&Node>> =
             self.nodes.map(|nodes| nodes.iter().filter(|node| own.matches(&node.labels)).collect());
-        let named = labels(own);
-        // Of selectors that name values, one implies another only if both name one of them.
-        let near: BTreeSet<usize> = if self.nodes.is_none() && !matches!(named.as_slice(), [None]) {
-            let labels = named.iter().chain(&[None]);
-            labels.filter_map(|label| self.by_label.get(label)).flatten().copied().collect()
-        } else {
-            (0..self.groups.len()).collect()
-        };
-        near.into_iter()
-            .map(|at| &self.groups[at])
+        self.groups
+            .iter()
             .filter(move |(selector, _)| match &selected {
                 Some(nodes) => nodes.iter().any(|node| selector.matches(&node.labels)),
                 None => *selector == own || contains(own, selector) || contains(selector, own),
@@ -497,15 +469,6 @@ impl<'s> Selections<'s> {
             .flat_map(|(_, skyhooks)| skyhooks.iter().copied())
             .filter(|other| other.name() != skyhook.name())
     }
-}
-
-/// The label values that a selector names; `None` if it names none.
-fn labels(selector: &LabelSelector) -> Vec<Option<(&str, &str)>> {
-    let labels = selector.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let listed = selector.match_expressions.iter().filter(|r| r.operator == "In");
-    let listed = listed.flat_map(|r| r.values.iter().map(|value| (r.key.as_str(), value.as_str())));
-    let all: Vec<_> = labels.chain(listed).map(Some).collect();
-    if all.is_empty() { vec![None] } else { all }
 }
 
 /// Whether `narrow` certainly implies all requirements of `wide`, so that `wide` selects every node of

@@ -83,8 +83,6 @@ pub enum Check {
     Manifests(fn(&Input<'_>, &mut LintFindings)),
     /// The effects of applying the accepted manifests, which the model of the operator predicts.
     Effects(fn(&Input<'_>, &[Effects<'_>], &mut LintFindings)),
-    /// The refusals of the server.
-    Server(fn(&Input<'_>, &mut LintFindings)),
 }
 
 impl LintRule {
@@ -118,16 +116,8 @@ impl LintReport {
     /// Adds the findings about the effects of applying the manifests.
     pub fn add_effects(&mut self, input: &Input<'_>, effects: &[Effects<'_>]) {
         self.run(input, |rule, findings| match rule.check {
-            Check::Manifests(_) | Check::Server(_) => {}
+            Check::Manifests(_) => {}
             Check::Effects(check) => check(input, effects, findings),
-        });
-    }
-
-    /// Adds the refusals of the server.
-    pub fn add_refusals(&mut self, input: &Input<'_>) {
-        self.run(input, |rule, findings| match rule.check {
-            Check::Manifests(_) | Check::Effects(_) => {}
-            Check::Server(check) => check(input, findings),
         });
     }
 
@@ -136,7 +126,7 @@ impl LintReport {
         for rule in ALL.iter().copied() {
             let mut found = LintFindings::of(rule);
             check(rule, &mut found);
-            self.findings.extend(found.into_vec().into_iter().map(|finding| input.configured(finding)));
+            self.findings.extend(found.found.into_iter().map(|finding| input.configured(finding)));
         }
         self.sort();
     }
@@ -182,7 +172,7 @@ pub fn lint(input: &Input<'_>) -> LintReport {
     let mut report = LintReport { files: input.documents.files.clone(), findings: Vec::new() };
     report.run(input, |rule, findings| match rule.check {
         Check::Manifests(check) => check(input, findings),
-        Check::Effects(_) | Check::Server(_) => {}
+        Check::Effects(_) => {}
     });
     report
 }
@@ -201,26 +191,15 @@ pub enum ReferenceKind {
     ConfigMap,
 }
 
-impl ReferenceKind {
-    const ALL: [ReferenceKind; 2] = [ReferenceKind::Secret, ReferenceKind::ConfigMap];
-
-    /// The field of `valueFrom` for this kind.
-    fn field(self) -> &'static str {
-        match self {
-            ReferenceKind::Secret => "secretKeyRef",
-            ReferenceKind::ConfigMap => "configMapKeyRef",
-        }
-    }
-}
-
 impl fmt::Display for ReferenceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            ReferenceKind::Secret => "Secret",
-            ReferenceKind::ConfigMap => "ConfigMap",
-        })
+        write!(f, "{self:?}")
     }
 }
+
+/// The fields of `valueFrom` with references.
+const REFERENCES: [(ReferenceKind, &str); 2] =
+    [(ReferenceKind::Secret, "secretKeyRef"), (ReferenceKind::ConfigMap, "configMapKeyRef")];
 
 /// A required reference of an environment variable to a key of a Secret or ConfigMap.
 #[derive(Debug)]
@@ -228,19 +207,8 @@ pub struct Reference<'m> {
     pub kind: ReferenceKind,
     pub name: &'m str,
     pub key: &'m str,
-    pub package: &'m str,
-    /// The variable's index in `env`.
-    pub index: usize,
-}
-
-impl Reference<'_> {
     /// Path of the field with the object's name.
-    pub fn path(&self) -> Vec<String> {
-        let index = self.index.to_string();
-        let path = ["spec", "packages", self.package, "env", &index];
-        let below = ["valueFrom", self.kind.field(), "name"];
-        path.into_iter().chain(below).map(str::to_owned).collect()
-    }
+    pub path: [String; 8],
 }
 
 /// Whether an object exists in the operator's namespace.
@@ -252,7 +220,7 @@ pub enum Existence {
 }
 
 /// Results of looking up referenced objects. Objects that are not in `known` are unknown.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct References {
     /// The namespace of the package pods.
     pub namespace: String,
@@ -269,15 +237,24 @@ impl Manifest {
             env.enumerate().map(move |(index, variable)| (package, index, variable))
         });
         let references = variables.flat_map(|(package, index, variable)| {
-            ReferenceKind::ALL.into_iter().filter_map(move |kind| {
-                let source = &variable["valueFrom"][kind.field()];
+            REFERENCES.into_iter().filter_map(move |(kind, field)| {
+                let source = &variable["valueFrom"][field];
                 let name = source["name"].as_str().filter(|name| !name.is_empty())?;
                 (source["optional"] != true).then(|| Reference {
                     kind,
                     name,
                     key: source["key"].as_str().unwrap_or_default(),
-                    package,
-                    index,
+                    path: [
+                        "spec",
+                        "packages",
+                        package,
+                        "env",
+                        &index.to_string(),
+                        "valueFrom",
+                        field,
+                        "name",
+                    ]
+                    .map(str::to_owned),
                 })
             })
         });
@@ -313,7 +290,7 @@ pub struct Input<'a> {
     /// The operator's version: the given one, else the running one.
     pub operator: Option<Version>,
     /// The referenced Secrets and ConfigMaps that were looked up.
-    pub references: References,
+    pub references: Rc<References>,
     /// Why the server refuses manifests, each with the index of its manifest in `documents`.
     pub refusals: Vec<(usize, String)>,
     config: Rc<Config>,
@@ -341,7 +318,7 @@ impl<'a> Input<'a> {
             documents,
             cluster,
             operator: operator.or(running),
-            references: References::default(),
+            references: Rc::default(),
             refusals: Vec::new(),
             config: Rc::default(),
             mutes: Mutes::default(),
@@ -384,13 +361,6 @@ impl<'a> Input<'a> {
             None => {}
         }
         finding
-    }
-
-    /// Sets the objects against which references of packages are checked.
-    #[must_use]
-    pub fn with_references(mut self, references: &References) -> Input<'a> {
-        self.references = references.clone();
-        self
     }
 
     /// The manifests of the API groups of Skyhook and NodeWright.

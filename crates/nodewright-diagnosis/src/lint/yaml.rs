@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Map, Number, Value};
 
+use crate::plan::pointer;
+
 /// Maximum size of a request to the API server, and so of a value.
 const MAX_REQUEST: usize = 3 << 20;
 
@@ -117,12 +119,8 @@ pub fn parse(text: &str, first_line: usize) -> Result<Parsed, SyntaxError> {
 }
 
 /// Appends a key or an index to a JSON pointer.
-pub fn child(pointer: &str, key: &str) -> String {
-    if key.contains(['~', '/']) {
-        format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
-    } else {
-        [pointer, key].join("/")
-    }
+pub fn child(at: &str, key: &str) -> String {
+    at.to_owned() + &pointer(&[key])
 }
 
 struct Reader<'t> {

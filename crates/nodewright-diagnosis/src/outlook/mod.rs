@@ -2,7 +2,7 @@
 //! commands. Pure.
 //!
 //! [`Outlook::on_node`] judges a custom resource on a node, [`Outlook::resource`] a whole custom resource, from
-//! the same judgment of its nodes. The tables at the end of this file decide between reasons.
+//! the same judgment of its nodes. [`decides`] and [`Facts::state`] decide between reasons.
 
 mod resource;
 
@@ -474,28 +474,23 @@ pub struct Facts {
     pub unknown: usize,
 }
 
-type Rule = (fn(&Facts) -> bool, ProgressState);
-
-/// The states of a custom resource: the first whose condition holds.
-const STATES: [Rule; 12] = [
-    (|f| f.nodes_unread, ProgressState::Unknown),
-    (|f| f.disabled, ProgressState::Disabled),
-    (|f| f.paused, ProgressState::Paused),
-    (|f| f.error && f.advancing > 0, ProgressState::Degraded),
-    (|f| f.error, ProgressState::Stuck),
-    (|f| f.nodes == 0, ProgressState::Waiting),
-    (|f| f.open == 0, ProgressState::Complete),
-    (|f| f.running > 0 && f.failed + f.blocked > 0, ProgressState::Degraded),
-    (|f| f.running + f.acted_on > 0, ProgressState::Progressing),
-    (|f| f.unknown > 0, ProgressState::Unknown),
-    (|f| f.blocked > 0, ProgressState::Blocked),
-    (|_| true, ProgressState::Waiting),
-];
-
 impl Facts {
+    /// The state of the custom resource: the first whose condition holds.
     pub fn state(&self) -> ProgressState {
-        let state = STATES.iter().find(|(holds, _)| holds(self));
-        state.map_or(ProgressState::Waiting, |(_, state)| *state)
+        match self {
+            f if f.nodes_unread => ProgressState::Unknown,
+            f if f.disabled => ProgressState::Disabled,
+            f if f.paused => ProgressState::Paused,
+            f if f.error && f.advancing > 0 => ProgressState::Degraded,
+            f if f.error => ProgressState::Stuck,
+            f if f.nodes == 0 => ProgressState::Waiting,
+            f if f.open == 0 => ProgressState::Complete,
+            f if f.running > 0 && f.failed + f.blocked > 0 => ProgressState::Degraded,
+            f if f.running + f.acted_on > 0 => ProgressState::Progressing,
+            f if f.unknown > 0 => ProgressState::Unknown,
+            f if f.blocked > 0 => ProgressState::Blocked,
+            _ => ProgressState::Waiting,
+        }
     }
 }
 

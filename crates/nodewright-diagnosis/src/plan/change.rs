@@ -9,7 +9,7 @@ use super::edit::{Rebased, lookup, normalise, pointer, test};
 use super::fields::{self, Field};
 use super::hold::{self, Hold};
 use super::metadata::{self, Metadata};
-use super::precondition::check;
+use super::precondition::{check, is_deleting};
 use super::step::is_as_made;
 use super::{Edit, Guard, Kind, Step, Target, step};
 use crate::api::skyhook::{BatchState, SkyhookStatus};
@@ -116,7 +116,7 @@ impl Change {
             Change::Metadata(metadata) => patch(metadata.operations()),
             Change::Hold(hold) | Change::Release(hold) => patch(hold.operations()),
             Change::Spec(fields) | Change::Status(fields) => patch(fields::operations(fields)),
-            Change::Taints { from, to } => patch(metadata::operations(from, to)),
+            Change::Taints { from, to } => patch(fields::operations(&[metadata::taints(from, to)])),
             Change::Finalizer { entry, index, .. } => {
                 let at = finalizer(*index);
                 let remove = json!({"op": "remove", "path": at});
@@ -170,11 +170,11 @@ impl Change {
                 let last = lookup(object, "/metadata/finalizers")
                     .and_then(Value::as_array)
                     .is_none_or(Vec::is_empty);
-                if last && lookup(object, "/metadata/deletionTimestamp").is_some() {
+                if last && is_deleting(object) {
                     *object = Value::Null;
                 }
             }
-            Change::Taints { to, .. } => metadata::write(to, object),
+            Change::Taints { from, to } => fields::write(&[metadata::taints(from, to)], object),
             Change::Conditions { remove, restore } => {
                 if let Some(list) = list_mut(object, "/status/conditions") {
                     let named =
@@ -226,14 +226,10 @@ impl Change {
         }
         match self {
             // Skip an object that is already being deleted: undo would recreate it.
-            Change::Delete { .. }
-                if object.is_null() || lookup(object, "/metadata/deletionTimestamp").is_some() =>
-            {
-                Rebased::Done
-            }
+            Change::Delete { .. } if object.is_null() || is_deleting(object) => Rebased::Done,
             Change::Finalizer { .. } if object.is_null() => Rebased::Done,
             Change::Create(_) if object.is_null() => Rebased::Same(self.clone()),
-            Change::Create(_) if lookup(object, "/metadata/deletionTimestamp").is_some() => {
+            Change::Create(_) if is_deleting(object) => {
                 Rebased::Moved("it still exists, and is being deleted".to_owned())
             }
             Change::Create(made) if is_as_made(object, made) => Rebased::Done,
@@ -300,7 +296,7 @@ impl Change {
     /// Why the current value is kept instead of restored.
     pub fn left_to_another(&self, object: &Value) -> Option<String> {
         match self {
-            Change::Release(hold) => hold.left_to_another(object),
+            Change::Release(hold) if hold.is_paused(object) => Some("paused by someone else".to_owned()),
             _ => None,
         }
     }
@@ -313,6 +309,15 @@ impl Change {
     /// Whether the change begins a pause.
     pub fn holds(&self) -> bool {
         matches!(self, Change::Hold(_))
+    }
+
+    pub fn creates(&self) -> bool {
+        matches!(self, Change::Create(_))
+    }
+
+    /// Whether the change deletes the object, or lets its deletion finish.
+    pub fn removes(&self) -> bool {
+        matches!(self, Change::Delete { .. } | Change::Finalizer { .. })
     }
 
     /// The change that ends exactly this pause; `None` if this is no pause or has no holder yet.
@@ -334,7 +339,7 @@ impl Change {
             Change::Metadata(metadata) => metadata.tests(),
             Change::Hold(hold) | Change::Release(hold) => hold.tests().into_iter().collect(),
             Change::Spec(fields) | Change::Status(fields) => fields::tests(fields),
-            Change::Taints { from, .. } => metadata::tests(from),
+            Change::Taints { from, to } => fields::tests(&[metadata::taints(from, to)]),
             Change::Finalizer { entry, index, .. } => BTreeMap::from([(finalizer(*index), json!(entry))]),
             Change::Conditions { .. } | Change::Delete { .. } => BTreeMap::new(),
             Change::Create(_) => BTreeMap::from([(String::new(), Value::Null)]),
@@ -431,21 +436,17 @@ pub(super) fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
 
 fn node_edit(change: &Change) -> Option<NodeEdit<'_>> {
     match change {
-        Change::Metadata(metadata) => Some(of_metadata(metadata)),
+        Change::Metadata(metadata) => Some(NodeEdit {
+            annotations: values(&metadata.annotations),
+            labels: values(&metadata.labels),
+            unschedulable: metadata.unschedulable,
+            taints: None,
+        }),
         Change::Taints { to, .. } => {
             let taints: Vec<Taint> = serde_json::from_value(json!(to)).ok()?;
             Some(NodeEdit { taints: Some(taints), ..NodeEdit::default() })
         }
         _ => None,
-    }
-}
-
-fn of_metadata(metadata: &Metadata) -> NodeEdit<'_> {
-    NodeEdit {
-        annotations: values(&metadata.annotations),
-        labels: values(&metadata.labels),
-        unschedulable: metadata.unschedulable,
-        taints: None,
     }
 }
 

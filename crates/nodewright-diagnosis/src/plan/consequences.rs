@@ -123,9 +123,12 @@ const PODS: &str = "pods to evict";
 /// The growth of the effects of a plan from the preview that was `shown` to the same preview `now`; `None` if nothing in
 /// it has grown.
 pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
+    // At grade B4 a further loss does not raise the grade.
     let sizes = |plan: &Plan| {
-        let Consequences { nodes, drains, restarts, reboots, gpus, .. } = &plan.consequences;
-        [*nodes, *drains, *restarts, *reboots, usize::try_from(*gpus).unwrap_or(usize::MAX)]
+        let effects = &plan.consequences;
+        let losses = [effects.skips_uninstall, effects.loses_record].map(u64::from);
+        let counts = [effects.nodes, effects.drains, effects.restarts, effects.reboots].map(|n| n as u64);
+        [[plan.grade() as u64, effects.gpus].as_slice(), &losses, &counts].concat()
     };
     let more = sizes(now).iter().zip(sizes(shown)).any(|(now, before)| *now > before);
     let (before, after) = (details(&shown.consequences), details(&now.consequences));
@@ -136,10 +139,6 @@ pub fn growth(shown: &Plan, now: &Plan) -> Option<String> {
         **now > before + varies
     });
     let grown: Vec<&String> = grown.map(|(what, _)| what).collect();
-    // At grade B4 a further loss does not raise the grade.
-    let losses = |plan: &Plan| [plan.consequences.skips_uninstall, plan.consequences.loses_record];
-    let loses_more = losses(now).iter().zip(losses(shown)).any(|(now, before)| *now && !before);
-    let more = more || loses_more || now.grade() > shown.grade();
     if more || !grown.is_empty() {
         // The numbers of the whole plan suffice if they have grown.
         let grown: &[&String] = if more { &[] } else { &grown };

@@ -125,18 +125,14 @@ impl Move {
 
     /// The text of the annotation after the move. The entry must have the stage and state that the move
     /// starts from.
-    pub(super) fn moved_text(&self, key: &str, text: Option<&str>) -> Option<String> {
-        self.moved_text_in(key, &state_of(key, text))
-    }
-
-    /// [`Move::moved_text`] for a parsed node state that contains the annotation.
-    pub(super) fn moved_text_in(&self, key: &str, state: &NodeState) -> Option<String> {
+    fn moved_text(&self, key: &str, text: Option<&str>) -> Option<String> {
+        let state = state_of(key, text);
         match &self.to {
             None => state.without_entry(&self.entry).and_then(|(_, text)| text),
             Some(to) if self.from.is_some() => {
                 state.with_stage(&self.entry, &to.stage, &to.state).map(|(_, text)| text)
             }
-            Some(to) if holds_one_package(key) => Some(to.text.clone()),
+            Some(to) if NodeState::package_of(key).is_some() => Some(to.text.clone()),
             Some(to) => state.with_entry(key, &self.entry, &to.text),
         }
     }
@@ -146,6 +142,13 @@ impl Edit {
     /// An edit that requires the old value.
     pub fn new(from: Option<&str>, to: Option<&str>) -> Edit {
         Edit { from: from.map(str::to_owned), to: to.map(str::to_owned), on_conflict: OnConflict::Fail }
+    }
+
+    /// The edit of a node state that makes these moves.
+    pub fn moving(key: &str, from: Option<&str>, moves: Vec<Move>) -> Edit {
+        let from = from.map(str::to_owned);
+        let to = moves.iter().fold(from.clone(), |text, one| one.moved_text(key, text.as_deref()));
+        Edit { from, to, on_conflict: OnConflict::MoveEntries(moves) }
     }
 
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Edit {
@@ -248,16 +251,12 @@ impl OnConflict {
 }
 
 /// Parses one annotation as a node state.
-fn state_of(key: &str, text: Option<&str>) -> NodeState {
+pub(super) fn state_of(key: &str, text: Option<&str>) -> NodeState {
     let mut state = NodeState::default();
     if let Some(text) = text {
         state.add(key, NodeState::package_of(key), text);
     }
     state
-}
-
-fn holds_one_package(key: &str) -> bool {
-    NodeState::package_of(key).is_some()
 }
 
 /// Whether the value is unchanged, or changed only by the operator's progress.
@@ -360,26 +359,20 @@ pub fn set<S: AsRef<str>>(object: &mut Value, path: &[S], value: Option<Value>) 
     let Some((last, parents)) = path.split_last() else {
         return;
     };
-    let mut at = object;
-    for step in parents {
-        if !at.is_object() {
-            *at = Value::Object(Map::new());
-        }
-        let map = at.as_object_mut().expect("the value is a map");
-        at = map.entry(step.as_ref()).or_insert_with(|| json!({}));
-    }
-    if !at.is_object() {
-        *at = Value::Object(Map::new());
-    }
-    let map = at.as_object_mut().expect("the value is a map");
+    let parent =
+        parents.iter().fold(object, |at, step| members_of(at).entry(step.as_ref()).or_insert(Value::Null));
     match value {
-        Some(value) => {
-            map.insert(last.as_ref().to_owned(), value);
-        }
-        None => {
-            map.shift_remove(last.as_ref());
-        }
+        Some(value) => drop(members_of(parent).insert(last.as_ref().to_owned(), value)),
+        None => drop(members_of(parent).shift_remove(last.as_ref())),
     }
+}
+
+/// The members of the value, which becomes a map if it is none.
+fn members_of(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("the value is a map")
 }
 
 /// Removes empty annotations, labels and finalizers, which the server does not store.
@@ -388,13 +381,7 @@ pub fn normalise(object: &mut Value) {
         return;
     };
     for member in ["annotations", "labels", "finalizers"] {
-        let empty = match metadata.get(member) {
-            Some(Value::Object(map)) => map.is_empty(),
-            Some(Value::Array(list)) => list.is_empty(),
-            Some(Value::Null) => true,
-            _ => false,
-        };
-        if empty {
+        if metadata.get(member).is_some_and(|value| [json!({}), json!([]), Value::Null].contains(value)) {
             metadata.shift_remove(member);
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::edit::{OnConflict, Rebased, change, lookup, pointer, set, test};
+use crate::view::plural;
 
 /// One field with its old and new value. `None` is absent; a zero is a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ fn not_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
     Ok(path)
 }
 
+/// Maximum length of an object in the description of a field.
+const SHOWN: usize = 60;
+
 impl Field {
     /// A field that must have its old value.
     pub fn new<S: Into<String>>(
@@ -60,11 +64,10 @@ impl Field {
 
     fn describe(&self) -> String {
         let name = self.path[1..].join(".");
-        let text = |value: &Option<Value>| match value {
-            None => "absent".to_owned(),
-            Some(Value::Object(map)) if map.len() == 1 => "1 entry".to_owned(),
-            Some(Value::Object(map)) => format!("{} entries", map.len()),
-            Some(value) => value.to_string(),
+        let text = |value: &Option<Value>| match (value, json!(value).to_string()) {
+            (None, _) => "absent".to_owned(),
+            (Some(Value::Object(map)), long) if long.len() > SHOWN => plural(map.len(), "entry"),
+            (_, text) => text,
         };
         format!("{name}: {} -> {}", text(&self.from), text(&self.to))
     }
@@ -76,9 +79,12 @@ pub(super) fn tests(fields: &[Field]) -> BTreeMap<String, Value> {
 }
 
 pub(super) fn operations(fields: &[Field]) -> Vec<Value> {
-    let tests = tests(fields).into_iter().map(|(p, v)| test(&p, v));
-    let changes = fields.iter().filter_map(|f| change(&pointer(&f.path), f.from.as_ref(), f.to.as_ref()));
-    tests.chain(changes).collect()
+    tests(fields).into_iter().map(|(p, v)| test(&p, v)).chain(changes(fields)).collect()
+}
+
+/// The operations that change the fields, without their tests.
+pub(super) fn changes(fields: &[Field]) -> impl Iterator<Item = Value> {
+    fields.iter().filter_map(|f| change(&pointer(&f.path), f.from.as_ref(), f.to.as_ref()))
 }
 
 pub(super) fn write(fields: &[Field], object: &mut Value) {
@@ -126,33 +132,24 @@ pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
     if now.is_empty() { Rebased::Done } else { Rebased::Same(now) }
 }
 
-/// The first field that the server did not store, from its response to the write.
-pub(super) fn not_stored(fields: &[Field], object: &Value) -> Option<Unstored> {
+/// The first field that the server stored with another value than the one sent, from its response to the write: its
+/// name, and the stored value. `None` as value if the server dropped the field, as it does with fields that the
+/// CustomResourceDefinition lacks.
+pub(super) fn not_stored<'o>(fields: &[Field], object: &'o Value) -> Option<(String, Option<&'o Value>)> {
     fields.iter().find_map(|field| {
         let stored = lookup(object, &pointer(&field.path));
-        differs(&mut field.path.clone(), stored, field.to.as_ref()?)
+        differs(field.path.join("."), stored, field.to.as_ref()?)
     })
 }
 
-/// A field that the server stored with another value than the one sent.
-pub(super) struct Unstored {
-    pub path: Vec<String>,
-    /// `None` if the server dropped the field, as it does with fields that the CustomResourceDefinition
-    /// lacks.
-    pub stored: Option<Value>,
-}
-
 /// The first member that differs from the sent one; the server may have added others.
-fn differs(path: &mut Vec<String>, stored: Option<&Value>, sent: &Value) -> Option<Unstored> {
+fn differs<'o>(name: String, stored: Option<&'o Value>, sent: &Value) -> Option<(String, Option<&'o Value>)> {
     if let (Some(Value::Object(stored)), Value::Object(sent)) = (stored, sent) {
-        return sent.iter().find_map(|(member, sent)| {
-            path.push(member.clone());
-            let differs = differs(path, stored.get(member), sent);
-            path.pop();
-            differs
-        });
+        let mut members = sent.iter();
+        return members
+            .find_map(|(member, sent)| differs(format!("{name}.{member}"), stored.get(member), sent));
     }
-    (stored.unwrap_or(&Value::Null) != sent).then(|| Unstored { path: path.clone(), stored: stored.cloned() })
+    (stored.unwrap_or(&Value::Null) != sent).then_some((name, stored))
 }
 
 /// Adds the fields of an earlier request that a rebase has dropped because the object already has their

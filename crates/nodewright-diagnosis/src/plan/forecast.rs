@@ -9,21 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use hindrances::{add_freed, add_hindrances, add_webhooks};
 
 use super::change::carry_out;
+use super::edit::state_of;
 use super::planners::merge::permanently_failed;
-use super::{Change, Condition, Consequences, Edit, Grade, Kind, Plan, Step, Target};
+use super::{Change, Condition, Consequences, Edit, Grade, Kind, Plan, Step, Target, some_nodes};
 use crate::api::keys::NodeKey;
 use crate::api::skyhook::interrupt_strength;
-use crate::api::{ApiFlavor, Entry, Executor, NodeState, Object, Shared, Skyhook};
+use crate::api::{ApiFlavor, Entry, Executor, NodeState, Object, Skyhook};
 use crate::cluster::drain::ObstacleReader;
 use crate::cluster::package_run::PackageRuns;
 use crate::cluster::placement::{Pending, is_uninstalled};
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeRecord, PackageRun, Source};
 use crate::model::profile::obstacles_end_reconcile;
 use crate::model::{Effects, Model, PackageChange, PackageDocument, Simulation, WorkByPlace};
-use crate::view::NodeSet;
-
-/// Maximum number of node-name ranges in a warning.
-const SHOWN: usize = 6;
 
 /// A cluster before a plan. The operator's work without the plan is simulated once for all plans.
 pub struct Baseline<'a> {
@@ -88,21 +85,14 @@ impl Plan {
             let then = Simulation::new(&after);
             work = edited.started(before.work(), then.work(), true);
             // A pause, for example, only delays the work.
-            let waits = |name: &&str| {
-                hidden || then.is_stuck(name) || !after.skyhook(name).is_some_and(Skyhook::is_active)
-            };
+            let waits = |name: &&str| hidden || then.is_stuck(name) || !is_active(&after, name);
             if named.iter().any(waits) {
                 let then = Simulation::unhindered(&after).work();
                 // Without an operator at work, the next batch is not known.
                 let away = cluster.operator().is_down() || cluster.migration().holding().next().is_some();
                 let mut later = edited.started(before.unhindered(), then, hidden || away);
                 // A pause or an ignore label that the plan leaves behind ends by another decision.
-                let is_active =
-                    |cluster: &Cluster, name: &str| cluster.skyhook(name).is_some_and(Skyhook::is_active);
                 let stops = |name: &str| is_active(cluster, name) && !is_active(&after, name);
-                let is_ignored = |cluster: &Cluster, node: &str| {
-                    cluster.node(node).is_some_and(|node| node.ignored(cluster.flavor()))
-                };
                 let leaves = |node: &str| !is_ignored(cluster, node) && is_ignored(&after, node);
                 later
                     .retain(|(skyhook, node), _| named.contains(skyhook) && !stops(skyhook) && !leaves(node));
@@ -147,8 +137,8 @@ impl Plan {
                     match effects.unread {
                         Some(source) => drop(unread.insert(source)),
                         None if edits || starts(effects.skyhook) || stops_short(&effects) => {
-                            consequences.effects.extend(effects.packages());
                             consequences.rollouts.push(effects.rollout());
+                            consequences.effects.extend(effects.packages);
                         }
                         None => {}
                     }
@@ -205,11 +195,10 @@ impl Plan {
         let pauses =
             |step: &&Step| matches!(step.change, Change::Hold(_)) && step.target.kind == flavor.into();
         let paused: BTreeSet<&str> = self.steps().filter(pauses).map(|step| &*step.target.name).collect();
-        let resumed = |name: &str| after.skyhook(name).is_some_and(Skyhook::is_active);
         for skyhook in before.cluster.skyhooks.iter().filter(|s| paused.contains(s.name())) {
             let running = before.package_runs().all().iter();
             let running = running.filter(|run| run.skyhook == skyhook.name() && run.interrupt && run.alive());
-            for run in running.filter(|_| resumed(skyhook.name())) {
+            for run in running.filter(|_| is_active(after, skyhook.name())) {
                 let Some((named, _)) = skyhook.packages().find(|(name, _)| run.package == *name) else {
                     continue;
                 };
@@ -278,8 +267,7 @@ impl Plan {
             Change::Delete { .. } => matches!(target.kind, Kind::Pod | Kind::Job),
             // Without its finalizer, the custom resource goes with its pods, and nothing is uninstalled.
             Change::Finalizer { .. } => {
-                let creates = |other: &Step| self.recreates(other) && other.target.same_object_name(target);
-                if !self.steps().any(creates) {
+                if !self.replaces(target) {
                     return Grade::B4;
                 }
                 true
@@ -304,10 +292,17 @@ impl Plan {
             // A pause stops running Jobs, which later start their stage again.
             Change::Metadata(metadata) if target.kind == flavor.into() => {
                 let pause = metadata.annotations.get(&flavor.key("pause"));
+                let stops = flavor.executor() == Executor::Job
+                    && pause.is_some_and(|edit| edit.to.as_deref() == Some("true"));
+                let Some(skyhook) = cluster.skyhook(&target.name).filter(|_| stops) else {
+                    return Grade::B1;
+                };
                 let package_runs = cluster.package_runs_for(&target.name);
-                flavor.executor() == Executor::Job
-                    && pause.is_some_and(|edit| edit.to.as_deref() == Some("true"))
-                    && package_runs.all().iter().any(|run| run.skyhook == target.name && run.works())
+                let stopped =
+                    package_runs.all().iter().filter(|run| run.skyhook == target.name && run.works());
+                let grades =
+                    stopped.map(|run| if run.interrupt { Grade::of_running(skyhook) } else { Grade::B2 });
+                return grades.max().unwrap_or(Grade::B1);
             }
             _ => false,
         };
@@ -333,13 +328,14 @@ impl Plan {
                     let [from, to] = edit_of_state(key, edit);
                     let selects = |owner: &&Skyhook| node.is_some_and(|node| owner.selects(node));
                     let owner = after.skyhook(skyhook).filter(|owner| !owner.deleting()).filter(selects);
-                    let ignored = after.node(&target.name).is_some_and(|node| node.ignored(after.flavor()));
                     // The operator records a package that it runs again. Without its entry, a package with an uninstall
                     // counts as uninstalled until then, which may be never while users keep it from running.
                     let again = |entry: &Entry| {
                         owner.is_some_and(|owner| {
                             owner.package(&entry.name).is_some_and(|package| {
-                                let runs = owner.is_active() && !ignored && !owner.uninstalls(package);
+                                let runs = owner.is_active()
+                                    && !is_ignored(after, &target.name)
+                                    && !owner.uninstalls(package);
                                 runs || !package.uninstall().enabled
                             })
                         })
@@ -358,8 +354,7 @@ impl Plan {
             }
             Change::Finalizer { .. } => {
                 let recorded = cluster.tracked(&target.name).any(|(_, on)| !on.entries().is_empty());
-                let recreates = self.steps().any(|step| self.recreates(step));
-                consequences.skips_uninstall |= recorded && !recreates;
+                consequences.skips_uninstall |= recorded && !self.replaces(target);
             }
             Change::Delete { .. } => self.add_deletion(target, cluster, after, consequences),
             _ => {}
@@ -391,9 +386,9 @@ impl Plan {
             let ended = runs.iter().filter(|run| run.skyhook == name && run.works());
             let ended = by_package(ended.map(|run| (run.package.as_str(), run.node)));
             for (package, nodes) in ended.iter().filter(|(package, _)| !package.is_empty()) {
-                let nodes = NodeSet::of(nodes).limited(SHOWN);
                 consequences.warn(format!(
-                    "the deletion of {target} terminates running stages of {package} on {nodes}"
+                    "the deletion of {target} terminates running stages of {package} on {}",
+                    some_nodes(nodes)
                 ));
             }
         }
@@ -407,20 +402,19 @@ impl Plan {
             consequences.loses_record = true;
             consequences.cannot_undo(format!(
                 "changes that {package} of {target} made to the hosts of {} remain, because the package is not uninstalled",
-                NodeSet::of(nodes).limited(SHOWN)
+                some_nodes(nodes)
             ));
         }
         let begun = pending.iter().filter(|pending| pending.entry.stage.is_uninstall());
         for (package, nodes) in by_package(begun.map(|pending| (pending.name, pending.node.name.as_str()))) {
-            let nodes = NodeSet::of(nodes).limited(SHOWN);
+            let nodes = some_nodes(nodes);
             consequences
                 .notes
                 .push(format!("waits for the uninstall of {package} on {nodes}, which has begun"));
         }
         let cordons = cluster.tracked(name).filter(|(_, on)| on.cordon).map(|(node, _)| node.name.as_str());
-        let cordons = NodeSet::of(cordons);
+        let cordons = some_nodes(cordons);
         if !cordons.is_empty() {
-            let cordons = cordons.limited(SHOWN);
             consequences
                 .notes
                 .push(format!("once {target} is gone, the operator's cordon for it is lifted on {cordons}"));
@@ -514,13 +508,10 @@ impl Plan {
 
     /// The custom resources that the plan deletes and does not recreate.
     fn deleted_skyhooks(&self, cluster: &Cluster) -> BTreeSet<&str> {
-        let recreated = |step: &Step| {
-            self.steps().any(|other| self.recreates(other) && other.target.same_object_name(&step.target))
-        };
         let deletes = self.steps().filter(|step| {
             matches!(step.change, Change::Delete { .. }) && step.target.kind == cluster.flavor().into()
         });
-        deletes.filter(|step| !recreated(step)).map(|step| step.target.name.as_str()).collect()
+        deletes.filter(|step| !self.replaces(&step.target)).map(|step| step.target.name.as_str()).collect()
     }
 
     /// The custom resources and nodes of the Jobs and pods that the plan deletes, by their labels.
@@ -644,19 +635,16 @@ impl<'a> Edited<'a> {
     /// Adds custom resources and nodes on which the operator works again: all work there belongs to the plan, also if
     /// another obstacle still delays it.
     fn add_released(&mut self, cluster: &'a Cluster, after: &Cluster) {
-        let flavor = cluster.flavor();
         for skyhook in &cluster.skyhooks {
-            let is_active = after.skyhook(skyhook.name()).is_some_and(Skyhook::is_active);
-            if is_active && !skyhook.is_active() {
+            if is_active(after, skyhook.name()) && !skyhook.is_active() {
                 self.whole.insert(skyhook.name());
             }
             let freed = self
                 .nodes
                 .iter()
-                .filter_map(|name| Some((cluster.node(name)?, after.node(name)?)))
-                .filter(|(before, now)| before.ignored(flavor) && !now.ignored(flavor))
-                .filter(|(before, _)| skyhook.selects(before));
-            self.places.extend(freed.map(|(before, _)| (skyhook.name(), before.name.as_str())));
+                .filter(|node| is_ignored(cluster, node) && !is_ignored(after, node))
+                .filter(|node| cluster.node(node).is_some_and(|node| skyhook.selects(node)));
+            self.places.extend(freed.map(|node| (skyhook.name(), *node)));
         }
         if self.may_end_a_drain(cluster, after) && ends_reconciles(cluster) && !ends_reconciles(after) {
             self.whole.extend(cluster.skyhooks.iter().map(Skyhook::name));
@@ -665,11 +653,9 @@ impl<'a> Edited<'a> {
 
     /// Whether a node becomes ignored, or a custom resource is paused or disabled: the operator then drains no longer.
     fn may_end_a_drain(&self, cluster: &Cluster, after: &Cluster) -> bool {
-        let flavor = cluster.flavor();
-        let mut nodes = self.nodes.iter().filter_map(|name| Some((cluster.node(name)?, after.node(name)?)));
         let mut skyhooks = cluster.skyhooks.iter().filter(|skyhook| skyhook.is_active());
-        nodes.any(|(before, now)| !before.ignored(flavor) && now.ignored(flavor))
-            || skyhooks.any(|skyhook| !after.skyhook(skyhook.name()).is_some_and(Skyhook::is_active))
+        self.nodes.iter().any(|node| !is_ignored(cluster, node) && is_ignored(after, node))
+            || skyhooks.any(|skyhook| !is_active(after, skyhook.name()))
     }
 
     /// The custom resources whose rollouts the steps may change.
@@ -677,9 +663,7 @@ impl<'a> Edited<'a> {
         let concerns = |skyhook: &&Skyhook| {
             let name = skyhook.name();
             let mut nodes = self.nodes.iter().filter_map(|name| after.node(name));
-            self.resources.contains(name)
-                || self.places.iter().any(|(skyhook, _)| *skyhook == name)
-                || nodes.any(|node| skyhook.selects(node))
+            self.touches(name) || nodes.any(|node| skyhook.selects(node))
         };
         after.skyhooks.iter().filter(concerns).map(Skyhook::name).collect()
     }
@@ -706,6 +690,14 @@ impl<'a> Edited<'a> {
     }
 }
 
+fn is_active(cluster: &Cluster, skyhook: &str) -> bool {
+    cluster.skyhook(skyhook).is_some_and(Skyhook::is_active)
+}
+
+fn is_ignored(cluster: &Cluster, node: &str) -> bool {
+    cluster.node(node).is_some_and(|node| node.ignored(cluster.flavor()))
+}
+
 /// The packages that run or are uninstalled, with the types of their interrupts, by the names of the custom resource and of the node.
 type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, bool), Option<&'a str>>>;
 
@@ -727,11 +719,8 @@ fn ends_reconciles(cluster: &Cluster) -> bool {
 }
 
 /// The node states of an annotation before and after an edit.
-fn edit_of_state(key: &str, edit: &Edit) -> [Shared<NodeState>; 2] {
-    [&edit.from, &edit.to].map(|text| {
-        let annotation: Vec<(&str, &str)> = text.iter().map(|text| (key, text.as_str())).collect();
-        NodeState::of(&annotation)
-    })
+fn edit_of_state(key: &str, edit: &Edit) -> [NodeState; 2] {
+    [&edit.from, &edit.to].map(|text| state_of(key, text.as_deref()))
 }
 
 /// Adds on which of the shown nodes the work is not started by the plan.
@@ -753,8 +742,8 @@ fn remove_skyhooks(cluster: &mut Cluster, names: &BTreeSet<&str>) {
 }
 
 /// The nodes by package, each once.
-fn by_package<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut nodes_by_package: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+fn by_package<'a, P: Ord>(pairs: impl Iterator<Item = (P, &'a str)>) -> BTreeMap<P, BTreeSet<&'a str>> {
+    let mut nodes_by_package: BTreeMap<P, BTreeSet<&str>> = BTreeMap::new();
     for (package, node) in pairs {
         nodes_by_package.entry(package).or_default().insert(node);
     }
@@ -766,16 +755,15 @@ fn stays_on_hosts<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
     pending: &[Pending<'_>],
-) -> BTreeMap<String, Vec<&'a str>> {
+) -> BTreeMap<String, BTreeSet<&'a str>> {
     let pending: BTreeSet<(&str, &str)> =
         pending.iter().map(|pending| (&*pending.node.name, pending.entry.key.as_ref())).collect();
-    let mut stays: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (node, on) in cluster.tracked(skyhook.name()) {
-        for entry in on.entries().iter().filter(|entry| !pending.contains(&(&*node.name, entry.key.as_ref())))
-        {
-            let (name, version) = entry.identity();
-            stays.entry(format!("{name} {version}")).or_default().push(&node.name);
-        }
-    }
-    stays
+    let entries = cluster
+        .tracked(skyhook.name())
+        .flat_map(|(node, on)| on.entries().iter().map(move |entry| (&*node.name, entry)));
+    let stays = entries.filter(|(node, entry)| !pending.contains(&(*node, entry.key.as_ref())));
+    by_package(stays.map(|(node, entry)| {
+        let (name, version) = entry.identity();
+        (format!("{name} {version}"), node)
+    }))
 }

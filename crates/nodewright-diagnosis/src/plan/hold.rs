@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::edit::{Edit, Rebased, lookup, pointer, test};
-use super::{Change, Metadata, Plan, Step};
+use super::{Change, Metadata, Plan, Step, some_nodes};
 use crate::cluster::Node;
 use crate::cluster::cordon::{Holder, holders_on};
 use crate::cluster::hold::{FIELD_MANAGER, HOLDER, Hold as Found, REASON, STRIPPED_REASON, reason};
-use crate::view::NodeSet;
 
 const VERSION: &str = "/metadata/resourceVersion";
 /// Placeholder for the user who applies the plan.
@@ -52,12 +51,11 @@ impl Hold {
         instead_of: Option<&str>,
     ) -> [Hold; 2] {
         let reason = reason(purpose);
-        let now = |key: &str| annotations(key);
         // The values of an abandoned hold are not restored.
-        let back = |key: &str| now(key).filter(|_| instead_of.is_none());
+        let back = |key: &str| annotations(key).filter(|_| instead_of.is_none());
         let edits = |first: bool| {
             let edit = |at: &str, to: &str| {
-                if first { Edit::new(now(at), Some(to)) } else { Edit::new(Some(to), back(at)) }
+                if first { Edit::new(annotations(at), Some(to)) } else { Edit::new(Some(to), back(at)) }
             };
             Metadata::default()
                 .annotation(key, edit(key, "true"))
@@ -184,11 +182,6 @@ impl Hold {
         Rebased::Same(end)
     }
 
-    /// Why the object stays paused although it no longer has this hold.
-    pub(super) fn left_to_another(&self, object: &Value) -> Option<String> {
-        self.is_paused(object).then(|| "paused by someone else".to_owned())
-    }
-
     fn onto<const N: usize>(&self, object: &Value, edits: [(&str, Option<String>); N]) -> Hold {
         let mut now = Metadata {
             no_annotations: lookup(object, "/metadata/annotations").is_none(),
@@ -263,9 +256,6 @@ fn manager(object: &Value, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests;
-
-/// Maximum number of node-name ranges in a warning.
-const SHOWN: usize = 6;
 
 /// The other holders of a node's cordon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -372,7 +362,6 @@ fn on_cordon(step: &mut Step) -> Option<&mut Metadata> {
 }
 
 fn warning(others: &str, nodes: &[String]) -> String {
-    let names = NodeSet::of(nodes.iter().map(String::as_str)).limited(SHOWN);
     let stay = if nodes.len() == 1 { "stays" } else { "stay" };
-    format!("{names} {stay} cordoned by {others}; use --force-uncordon NODE to uncordon anyway")
+    format!("{} {stay} cordoned by {others}; use --force-uncordon NODE to uncordon anyway", some_nodes(nodes))
 }

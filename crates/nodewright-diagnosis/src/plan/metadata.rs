@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Uncordon;
-use super::edit::{Edit, Move, OnConflict, Rebased, change, lookup, pointer, set, test};
+use super::edit::{Edit, Move, OnConflict, Rebased, lookup, pointer, test};
+use super::fields::{self, Field};
 use crate::api::keys::NodeKey;
 use crate::cluster::Node;
 
@@ -71,22 +72,32 @@ impl Metadata {
         [("annotations", &self.annotations, self.no_annotations), ("labels", &self.labels, self.no_labels)]
     }
 
-    /// The old values, by pointer; null for absent.
-    pub(super) fn tests(&self) -> BTreeMap<String, Value> {
-        let mut tests = BTreeMap::new();
-        for (map, edits, missing) in self.maps() {
-            if missing && !edits.is_empty() {
-                // Test the map itself: the server fails a test inside a missing map.
-                tests.insert(pointer(&["metadata", map]), Value::Null);
-                continue;
-            }
+    /// The edited fields, in the order of the patch.
+    fn fields(&self) -> Vec<Field> {
+        let mut fields = Vec::new();
+        for (map, edits, _) in self.maps() {
             for (key, edit) in edits {
-                tests.insert(pointer(&["metadata", map, key]), json!(edit.from));
+                let [from, to] = [&edit.from, &edit.to].map(|value| value.clone().map(Value::from));
+                fields.push(Field::new(["metadata", map, key], from, to));
             }
         }
         if let Some(to) = self.unschedulable {
-            let old = if to { Value::Null } else { Value::Bool(true) };
-            tests.insert(pointer(&CORDON), old);
+            let stored = |cordoned: bool| cordoned.then_some(Value::Bool(true));
+            fields.push(Field::new(CORDON, stored(!to), stored(to)));
+        }
+        fields
+    }
+
+    /// The old values, by pointer; null for absent.
+    pub(super) fn tests(&self) -> BTreeMap<String, Value> {
+        let mut tests = fields::tests(&self.fields());
+        for (map, edits, missing) in self.maps() {
+            if missing && !edits.is_empty() {
+                // Test the map itself: the server fails a test inside a missing map.
+                let map = pointer(&["metadata", map]);
+                tests.retain(|field, _| !field.starts_with(&map));
+                tests.insert(map, Value::Null);
+            }
         }
         if let Some(version) = self.uncordon.version.as_ref().filter(|_| self.uncordons()) {
             tests.insert(pointer(&VERSION), json!(version));
@@ -95,35 +106,19 @@ impl Metadata {
     }
 
     pub(super) fn operations(&self) -> Vec<Value> {
-        let mut operations: Vec<Value> = self.tests().iter().map(|(p, v)| test(p, v.clone())).collect();
+        let mut operations: Vec<Value> =
+            self.tests().into_iter().map(|(at, value)| test(&at, value)).collect();
         for (map, edits, missing) in self.maps() {
             if missing && edits.values().any(|e| e.to.is_some()) {
                 operations.push(json!({"op": "add", "path": pointer(&["metadata", map]), "value": {}}));
             }
-            for (key, edit) in edits {
-                let (from, to) = (edit.from.clone().map(Value::from), edit.to.clone().map(Value::from));
-                operations.extend(change(&pointer(&["metadata", map, key]), from.as_ref(), to.as_ref()));
-            }
         }
-        if let Some(to) = self.unschedulable {
-            let (from, to) = ((!to).then_some(json!(true)), to.then_some(json!(true)));
-            operations.extend(change(&pointer(&CORDON), from.as_ref(), to.as_ref()));
-        }
+        operations.extend(fields::changes(&self.fields()));
         operations
     }
 
     pub(super) fn write(&self, object: &mut Value) {
-        for (map, edits, _) in self.maps() {
-            for (key, edit) in edits {
-                let path = ["metadata", map, key.as_str()];
-                if edit.from != edit.to {
-                    set(object, &path, edit.to.clone().map(Value::from));
-                }
-            }
-        }
-        if let Some(to) = self.unschedulable {
-            set(object, &CORDON, to.then_some(Value::Bool(true)));
-        }
+        fields::write(&self.fields(), object);
     }
 
     pub(super) fn inverse(&self) -> Metadata {
@@ -285,24 +280,10 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
 
 const PATH: [&str; 2] = ["spec", "taints"];
 
-/// The list as stored on the object, where an empty list is absent.
-fn stored_list(taints: &[Value]) -> Option<Value> {
-    (!taints.is_empty()).then(|| Value::from(taints.to_vec()))
-}
-
-pub(super) fn tests(from: &[Value]) -> BTreeMap<String, Value> {
-    BTreeMap::from([(pointer(&PATH), stored_list(from).unwrap_or_default())])
-}
-
-pub(super) fn operations(from: &[Value], to: &[Value]) -> Vec<Value> {
-    let at = pointer(&PATH);
-    let (from, to) = (stored_list(from), stored_list(to));
-    let guard = test(&at, from.clone().unwrap_or_default());
-    std::iter::once(guard).chain(change(&at, from.as_ref(), to.as_ref())).collect()
-}
-
-pub(super) fn write(to: &[Value], object: &mut Value) {
-    set(object, &PATH, stored_list(to));
+/// A node's taints as a field. The server does not store an empty list.
+pub(super) fn taints(from: &[Value], to: &[Value]) -> Field {
+    let [from, to] = [from, to].map(|taints| (!taints.is_empty()).then(|| Value::from(taints)));
+    Field::new(PATH, from, to)
 }
 
 /// Whether both are the same taint: key and effect identify a taint of a node.

@@ -30,10 +30,11 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::api::Skyhook;
-use crate::cluster::Cluster;
+use crate::view::NodeSet;
 
 pub use change::{Change, Request, Verb};
 pub use consequences::{Consequences, growth};
+pub(crate) use edit::pointer;
 pub use edit::{At, Edit, Move, OnConflict, Rebased};
 pub use fields::Field;
 pub use forecast::Baseline;
@@ -121,34 +122,30 @@ impl Plan {
     /// Whether the step serves the plan's purpose: it neither pauses the operator for other steps nor ends
     /// such a pause of the plan itself. Ending an earlier pause is work.
     pub fn is_work(&self, step: &Step) -> bool {
-        let pauses = |other: &Step| {
-            matches!(other.change, Change::Hold(_) | Change::Create(_))
-                && other.target.same_object_name(&step.target)
-        };
+        let pauses = |change: &Change| change.holds() || change.creates();
         match step.change {
             Change::Hold(_) => false,
-            Change::Release(_) => !self.steps().any(pauses),
+            Change::Release(_) => !self.changes(&step.target, pauses),
             _ => true,
         }
     }
 
+    /// Whether any step makes such a change of the object.
+    pub fn changes(&self, target: &Target, such: impl Fn(&Change) -> bool) -> bool {
+        self.steps().any(|step| step.target.same_object_name(target) && such(&step.change))
+    }
+
     /// Whether the step recreates an object that another step of the plan removes.
     pub fn recreates(&self, step: &Step) -> bool {
-        let removes = |other: &Step| {
-            matches!(other.change, Change::Delete { .. } | Change::Finalizer { .. })
-                && other.target.same_object_name(&step.target)
-        };
-        matches!(step.change, Change::Create(_)) && self.steps().any(removes)
+        step.change.creates() && self.changes(&step.target, Change::removes)
     }
 
     /// Whether an earlier step of the plan creates the step's object.
     pub fn targets_created_object(&self, step: &Step) -> bool {
-        let before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
-        let makes = |other: &Step| {
-            matches!(other.change, Change::Create(_)) && other.target.same_object_name(&step.target)
-        };
+        let mut before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
         // Most targets are nodes, which no plan creates.
-        step.target.kind.undo_recreates() && before.into_iter().any(makes)
+        step.target.kind.undo_recreates()
+            && before.any(|other| other.change.creates() && other.target.same_object_name(&step.target))
     }
 
     /// Whether any stage waits for an effect, with or without steps.
@@ -211,11 +208,13 @@ impl Plan {
 
     /// Whether the plan both removes and recreates the object: neither step can be undone alone.
     fn replaces(&self, target: &Target) -> bool {
-        let path = target.path();
-        let of_it = || self.steps().filter(|s| s.target.path() == path);
-        let goes = |s: &Step| matches!(s.change, Change::Finalizer { .. } | Change::Delete { .. });
-        of_it().any(goes) && of_it().any(|s| matches!(s.change, Change::Create(_)))
+        self.changes(target, Change::removes) && self.changes(target, Change::creates)
     }
+}
+
+/// The names of nodes for a message; the first of many, with the number of the others.
+pub(crate) fn some_nodes<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    NodeSet::of(names).limited(6)
 }
 
 impl PlanStage {
@@ -340,71 +339,6 @@ impl fmt::Display for Permission {
     }
 }
 
-/// A custom resource whose spec determines the side effects of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ReadSpec {
-    /// The custom resource.
-    pub target: Target,
-    /// The `metadata.generation` that the plan was made for; the server increments it with each change of the
-    /// spec.
-    pub generation: i64,
-    /// Whether the custom resource was being deleted; absent if not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub deleting: bool,
-}
-
-impl ReadSpec {
-    /// The specs of all custom resources of the active API.
-    pub fn all(cluster: &Cluster) -> Vec<ReadSpec> {
-        let read = |skyhook: &Skyhook| ReadSpec {
-            target: Target::of_skyhook(cluster.flavor(), skyhook),
-            generation: skyhook.metadata.generation,
-            deleting: skyhook.deleting(),
-        };
-        cluster.skyhooks.iter().map(read).collect()
-    }
-
-    /// The specs that the plan depends on: those of the custom resources that its steps name, or all if a step names
-    /// none, and those with effects. Without custom resources that the plan deletes: it may be applied a second time to
-    /// finish.
-    pub fn of_plan(mut all: Vec<ReadSpec>, plan: &Plan) -> Vec<ReadSpec> {
-        let names = plan.custom_resources();
-        let concerned = |read: &ReadSpec| {
-            let name = read.target.name.as_str();
-            names.as_ref().is_none_or(|names| names.contains(name))
-                || plan.consequences.rollouts.iter().any(|rollout| rollout.skyhook == name)
-        };
-        all.retain(concerned);
-        let deletes = |change: &Change| matches!(change, Change::Finalizer { .. } | Change::Delete { .. });
-        all.retain(|read| !read.is_changed_by(plan, deletes));
-        all
-    }
-
-    fn is_changed_by(&self, plan: &Plan, such: impl Fn(&Change) -> bool) -> bool {
-        plan.steps().any(|step| step.target.same_object_name(&self.target) && such(&step.change))
-    }
-
-    /// Describes the change since the plan was made for this spec; `None` if the spec is the same in `now`. Edits count
-    /// if the plan runs something, as they may have effects that the model does not know, and if it does not itself edit
-    /// the spec.
-    pub fn changed(&self, now: &[ReadSpec], plan: &Plan) -> Option<String> {
-        let target = &self.target;
-        let edits = plan.grade() > Grade::B1 && !self.is_changed_by(plan, |c| matches!(c, Change::Spec(_)));
-        let Some(read) = now.iter().find(|r| r.target.same_object_name(target)) else {
-            return Some(format!("{target} has been deleted"));
-        };
-        if read.target.uid != target.uid {
-            Some(format!("{target} has been deleted and recreated"))
-        } else if read.deleting && !self.deleting {
-            Some(format!("the deletion of {target} has been requested"))
-        } else if edits && read.generation != self.generation {
-            Some(format!("the spec of {target} has been changed"))
-        } else {
-            None
-        }
-    }
-}
-
 /// The format of the file. Increment the version with every change that makes older files unreadable.
 pub const FORMAT: &str = "kubectl-skyhook/plan/v3";
 
@@ -434,7 +368,7 @@ pub struct SavedPlan {
     /// The custom resources whose specs determine the side effects; `apply-plan` refuses the plan if one has
     /// changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub specs: Vec<ReadSpec>,
+    pub specs: Vec<ResourceState>,
     #[serde(flatten)]
     pub plan: Plan,
 }
@@ -442,12 +376,12 @@ pub struct SavedPlan {
 impl SavedPlan {
     /// The file for a plan; `cluster` is `None` for a plan from files, and `specs` are all custom resources
     /// that were read.
-    pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>, specs: Vec<ReadSpec>) -> SavedPlan {
+    pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>, specs: Vec<ResourceState>) -> SavedPlan {
         let mut saved = SavedPlan {
             format: FORMAT.to_owned(),
             digest: String::new(),
             cluster,
-            specs: ReadSpec::of_plan(specs, plan),
+            specs: ResourceState::of_plan(specs, plan),
             plan: plan.clone(),
         };
         let mut document = serde_json::to_value(&saved).expect("a plan is JSON");

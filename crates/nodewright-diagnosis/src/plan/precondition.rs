@@ -59,16 +59,12 @@ pub struct ResourceState {
 #[schemars(rename = "OperatorState")]
 pub enum OperatorAvailability {
     /// No Deployment runs the operator.
-    #[serde(alias = "absent")]
     Absent,
     /// All Deployments of the operator are scaled to zero.
-    #[serde(alias = "scaledDown")]
     ScaledDown,
     /// No replica of the operator is available.
-    #[serde(alias = "unavailable")]
     Unavailable,
     /// A replica is available, or may be.
-    #[serde(alias = "running")]
     Running,
 }
 
@@ -108,13 +104,34 @@ impl ResourceState {
         }
     }
 
-    fn of(flavor: ApiFlavor, skyhook: &Skyhook) -> ResourceState {
-        ResourceState {
-            target: Target::of_skyhook(flavor, skyhook),
-            deleting: skyhook.deleting(),
-            generation: None,
-            holder: skyhook.hold().map(|hold| hold.identity.to_owned()),
+    /// The custom resources of the active API, with the generations of their specs.
+    pub fn all(cluster: &Cluster) -> Vec<ResourceState> {
+        let state = |skyhook: &Skyhook| ResourceState {
+            generation: Some(skyhook.metadata.generation),
+            holder: None,
+            ..ResourceState::of_object(cluster.flavor(), skyhook.name(), &skyhook.whole)
+        };
+        cluster.skyhooks.iter().map(state).collect()
+    }
+
+    /// The custom resources whose specs determine the side effects of the plan: those that its steps name, or all if a
+    /// step names none, and those with effects. Without custom resources that the plan deletes: it may be applied a
+    /// second time to finish. Edits count if the plan runs something, as they may have effects that the model does not
+    /// know, and if it does not itself edit the spec.
+    pub fn of_plan(mut all: Vec<ResourceState>, plan: &Plan) -> Vec<ResourceState> {
+        let names = plan.custom_resources();
+        all.retain(|state| {
+            let name = state.target.name.as_str();
+            let concerned = names.as_ref().is_none_or(|names| names.contains(name))
+                || plan.consequences.rollouts.iter().any(|rollout| rollout.skyhook == name);
+            concerned && !plan.changes(&state.target, Change::removes)
+        });
+        let runs = plan.grade() > Grade::B1;
+        for state in &mut all {
+            let edits = plan.changes(&state.target, |change| matches!(change, Change::Spec(_)));
+            state.generation = state.generation.filter(|_| runs && !edits);
         }
+        all
     }
 
     /// Why the plan no longer applies to the current object; null is no object. Pauses of holders that
@@ -126,13 +143,11 @@ impl ResourceState {
         ignores: impl Fn(&Hold<'_>) -> bool,
     ) -> Option<String> {
         let target = &self.target;
-        let mut own = plan.steps().filter(|step| step.target.same_object_name(target));
-        if own.any(|step| matches!(&step.change, Change::Create(made) if !object.is_null() && is_as_made(object, made)))
-        {
+        let has_made = |change: &Change| matches!(change, Change::Create(made) if !object.is_null() && is_as_made(object, made));
+        if plan.changes(target, has_made) {
             return None;
         }
-        let removes = |step: &Step| matches!(step.change, Change::Finalizer { .. } | Change::Delete { .. });
-        let goes = self.deleting || plan.steps().any(|s| removes(s) && s.target.same_object_name(target));
+        let goes = self.deleting || plan.changes(target, Change::removes);
         let uid = object["metadata"]["uid"].as_str();
         match target.uid.as_deref() {
             _ if object.is_null() => {
@@ -158,7 +173,7 @@ impl ResourceState {
     }
 }
 
-fn is_deleting(object: &Value) -> bool {
+pub(super) fn is_deleting(object: &Value) -> bool {
     lookup(object, "/metadata/deletionTimestamp").is_some()
 }
 
@@ -179,9 +194,7 @@ impl Step {
                 .filter_map(|c| c["type"].as_str())
                 .filter_map(NodeKey::resource)
                 .collect(),
-            Change::Finalizer { .. } | Change::Delete { .. } | Change::Create(_)
-                if ApiFlavor::ALL.into_iter().any(|flavor| self.target.kind == flavor.into()) =>
-            {
+            change if (change.creates() || change.removes()) && self.target.kind.is_skyhook() => {
                 [self.target.name.as_str()].into()
             }
             _ => BTreeSet::new(),
@@ -199,17 +212,11 @@ impl Plan {
         }
         let mut resources: Vec<ResourceState> = names.iter().flat_map(|name| states(cluster, name)).collect();
         // After an edit of the spec, later waves would run something else than the preview shows.
-        let changes_object = |target: &Target| {
-            self.steps().any(|step| {
-                let changes = matches!(
-                    step.change,
-                    Change::Spec(_) | Change::Create(_) | Change::Delete { .. } | Change::Finalizer { .. }
-                );
-                changes && step.target.same_object_name(target)
-            })
-        };
-        for state in
-            resources.iter_mut().filter(|state| self.grade() > Grade::B1 && !changes_object(&state.target))
+        let edits =
+            |change: &Change| matches!(change, Change::Spec(_)) || change.creates() || change.removes();
+        for state in resources
+            .iter_mut()
+            .filter(|state| self.grade() > Grade::B1 && !self.changes(&state.target, edits))
         {
             state.generation = cluster.skyhook(&state.target.name).map(|skyhook| skyhook.metadata.generation);
         }
@@ -259,12 +266,12 @@ impl Plan {
 fn states(cluster: &Cluster, name: &str) -> Vec<ResourceState> {
     let active = cluster.flavor();
     if let Some(skyhook) = cluster.skyhook(name) {
-        return vec![ResourceState::of(active, skyhook)];
+        return vec![ResourceState::of_object(active, name, &skyhook.whole)];
     }
     let absent = |flavor: ApiFlavor| ResourceState::of_object(flavor, name, &Value::Null);
     let known = (cluster.skyhooks_absence() != Certainty::Unknown).then(|| absent(active));
     let other = match cluster.legacy_skyhook(name) {
-        Some(legacy) => Some(ResourceState::of(active.other(), legacy)),
+        Some(legacy) => Some(ResourceState::of_object(active.other(), name, &legacy.whole)),
         None => (cluster.legacy.absence() == Certainty::Proven).then(|| absent(active.other())),
     };
     known.into_iter().chain(other).collect()

@@ -70,8 +70,8 @@ refusals! {
             "{name} exists only as a {old} object and has not been migrated to {new} yet, so the operator does not act on it"
             ["kubectl skyhook diagnose stuck"];
         /// Unfinished objects of the older API hold the operator.
-        HeldByOlderApi { objects, names, remedy }
-            "the operator does nothing until {objects} finished or gone: {names}"
+        HeldByOlderApi { kind, names, remedy }
+            "the operator does nothing until these {kind} objects of the older API are finished or gone: {names}"
             ["{remedy}", "kubectl skyhook explain SKY601",
              "use --force to make the change anyway; the change takes effect once nothing blocks the operator"];
         /// A pod of the older operator may still run for the custom resource, but the pods cannot be read.
@@ -79,8 +79,8 @@ refusals! {
             "pods cannot be read ({why}), so it is unknown whether a pod of the older operator is still running for {name}"
             ["use --force to proceed anyway"];
         /// A pod of the older operator still runs for the custom resource.
-        OlderPodsRun { pods, name, which, command }
-            "{pods} still running for {name}: {which}; after `{command}`, a second pod would modify the same host"
+        OlderPodsRun { name, which, command }
+            "pods of the older operator are still running for {name}: {which}; after `{command}`, a second pod would modify the same host"
             ["wait until these pods end, or delete them; use --force to proceed anyway"];
         /// Stages of a deleted custom resource still run, and would record their outcome again.
         StagesOfDeleted { name, nodes }

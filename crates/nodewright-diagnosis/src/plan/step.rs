@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::edit::{lookup, normalise, set};
-use super::fields::{self, Unstored};
+use super::edit::{lookup, normalise, set, state_of};
+use super::fields;
 use super::{
     Change, FIELD_MANAGER, Guard, Permission, Plan, PlanStage, Rebased, Request, Target, Verb, hold,
+    some_nodes,
 };
 use crate::api::keys::NodeKey;
-use crate::api::{ApiFlavor, NodeState, Status};
-use crate::view::NodeSet;
+use crate::api::{ApiFlavor, Status};
 
 const OWNERS: &str = "/metadata/ownerReferences";
 
@@ -91,11 +91,7 @@ impl Step {
         let is_back = |removed: &&RemovedEntry| {
             let key = removed.annotation.as_str();
             let text = object["metadata"]["annotations"][key].as_str();
-            text.is_some_and(|text| {
-                let mut state = NodeState::default();
-                state.add(key, NodeState::package_of(key), text);
-                state.entry(&removed.entry).is_some()
-            })
+            state_of(key, text).entry(&removed.entry).is_some()
         };
         self.stays_removed.iter().filter(is_back).map(|removed| removed.entry.as_str()).collect()
     }
@@ -111,12 +107,10 @@ impl Step {
 
     /// The names of the custom resources that the step changes, or whose keys on a node it edits.
     pub fn custom_resources(&self) -> BTreeSet<&str> {
-        match &self.change {
-            _ if ApiFlavor::ALL.iter().any(|flavor| self.target.kind == (*flavor).into()) => {
-                BTreeSet::from([self.target.name.as_str()])
-            }
-            _ => self.resource_names(),
+        if self.target.kind.is_skyhook() {
+            return BTreeSet::from([self.target.name.as_str()]);
         }
+        self.resource_names()
     }
 
     pub fn request(&self) -> Request {
@@ -168,9 +162,10 @@ impl Step {
         if !object.is_null() {
             let same = self.identity().check(object);
             if same.is_err() {
-                return match self.change {
-                    Change::Delete { .. } | Change::Finalizer { .. } => Rebased::Done,
-                    _ => Rebased::Moved("the object was recreated (its uid changed)".to_owned()),
+                return if self.change.removes() {
+                    Rebased::Done
+                } else {
+                    Rebased::Moved("the object was recreated (its uid changed)".to_owned())
                 };
             }
         }
@@ -206,15 +201,12 @@ impl Step {
         let Change::Spec(fields) = &self.change else {
             return None;
         };
-        let Unstored { path, stored } = fields::not_stored(fields, object)?;
-        let name = path.join(".");
-        Some(match stored {
-            Some(stored) => format!("the server stored {name} as {stored}, not as it was sent"),
-            None => format!(
-                "the server did not store {name}: the CustomResourceDefinition {} is older than this field{}; install the \
-                 CRD of the running operator's version",
-                self.target.kind.definition(),
-                if path.iter().any(|member| member == "uninstall") { " (operator v0.16)" } else { "" }
+        Some(match fields::not_stored(fields, object)? {
+            (name, Some(stored)) => format!("the server stored {name} as {stored}, not as it was sent"),
+            (name, None) => format!(
+                "the server did not store {name}: the CustomResourceDefinition {} is older than this field; install the CRD \
+                 of the running operator's version",
+                self.target.kind.definition()
             ),
         })
     }
@@ -245,12 +237,10 @@ impl Step {
     /// The step that reverts this one; `None` if it cannot be reverted.
     pub fn inverse(&self) -> Option<Step> {
         Some(Step {
-            target: match self.change {
-                // A recreated object has another uid.
-                Change::Delete { .. } | Change::Finalizer { .. } => {
-                    Target { uid: None, ..self.target.clone() }
-                }
-                _ => self.target.clone(),
+            // A recreated object has another uid.
+            target: Target {
+                uid: self.target.uid.clone().filter(|_| !self.change.removes()),
+                ..self.target.clone()
             },
             change: self.change.inverse()?,
             guard: Guard::default(),
@@ -292,16 +282,13 @@ impl Step {
 
     fn identity(&self) -> Guard {
         match (&self.target.uid, &self.change) {
-            (Some(uid), change) if !matches!(change, Change::Create(_)) => {
+            (Some(uid), change) if !change.creates() => {
                 Guard::default().require("/metadata/uid", Value::from(uid.as_str()))
             }
             _ => Guard::default(),
         }
     }
 }
-
-/// Maximum number of node-name ranges in a warning.
-const SHOWN: usize = 6;
 
 /// Metadata that only the server writes.
 const OF_THE_SERVER: [&str; 8] = [
@@ -367,10 +354,7 @@ pub fn is_as_made(object: &Value, made: &Value) -> bool {
 pub fn leave_out_progress(plan: &Plan, inverse: &mut [PlanStage]) -> Option<String> {
     let replaced: BTreeSet<&str> = plan
         .steps()
-        .filter(|step| step.target.kind.is_custom())
-        .filter(|step| {
-            matches!(step.change, Change::Finalizer { .. } | Change::Delete { .. } | Change::Create(_))
-        })
+        .filter(|step| step.target.kind.is_custom() && (step.change.creates() || step.change.removes()))
         .map(|step| step.target.name.as_str())
         .collect();
     let restores = |key: &str, to: Option<&str>| {
@@ -395,7 +379,7 @@ pub fn leave_out_progress(plan: &Plan, inverse: &mut [PlanStage]) -> Option<Stri
     (!nodes.is_empty()).then(|| {
         format!(
             "the status in_progress of {} is not restored: the operator would work on all these nodes at once",
-            NodeSet::of(nodes).limited(SHOWN)
+            some_nodes(nodes)
         )
     })
 }

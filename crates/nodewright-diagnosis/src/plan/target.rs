@@ -167,22 +167,19 @@ impl Kind {
         !matches!(self, Kind::Node | Kind::Pod | Kind::Job)
     }
 
+    /// Whether this is the main custom resource of either API.
+    pub fn is_skyhook(self) -> bool {
+        matches!(self, Kind::Skyhook | Kind::NodeWright)
+    }
+
     /// Whether this is one of the operator's custom resources.
     pub fn is_custom(self) -> bool {
         !matches!(self, Kind::Node | Kind::Pod | Kind::Job | Kind::ConfigMap)
     }
 
     /// The kind in a reference, as kubectl writes it: `node`, `deploymentpolicy`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Node => "node",
-            Kind::Pod => "pod",
-            Kind::Job => "job",
-            Kind::ConfigMap => "configmap",
-            Kind::Skyhook => ApiFlavor::Skyhook.name(),
-            Kind::NodeWright => ApiFlavor::NodeWright.name(),
-            Kind::SkyhookPolicy | Kind::NodeWrightPolicy => "deploymentpolicy",
-        }
+    pub fn word(self) -> String {
+        self.kind().to_lowercase()
     }
 }
 

@@ -46,9 +46,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
             let action = &overdue.due.action;
             let node = overdue.due.node;
             let mut subject = Subject::skyhook_on_node(skyhook, node);
-            if let Some(package) = action.package() {
-                subject = subject.package(package);
-            }
+            subject.package = action.package().map(str::to_owned);
             let finding = findings.report(subject, message(cluster, &overdue));
             let lasts = !overdue.undated && cluster.is_stale(Some(overdue.since));
             let certain = lasts || !overdue.restrictions.is_empty();

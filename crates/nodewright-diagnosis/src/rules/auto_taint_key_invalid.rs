@@ -46,7 +46,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let running = |d: &Deployment| d.available_replicas() > 0;
         let operators = cluster.operators.items();
         if let Some(operator) = operators.first().filter(|_| !operators.iter().any(running)) {
-            refuses_to_start(findings, operator, &key);
+            findings
+                .report(
+                    Subject::deployment(operator),
+                    format!("the operator refuses to start with the runtime-required taint key {key}"),
+                )
+                .evidence(operator, "RUNTIME_REQUIRED_TAINT key", key)
+                .edit_operator(Grade::B2, "Configure another key, preferably in the chart values", operator)
+                .caveat("the operator then no longer removes taints with the current key from nodes");
         }
         return;
     }
@@ -86,15 +93,4 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .edit(Grade::B1, "Turn autoTaintNewNodes off until the operator has another taint key", skyhook)
             .caveat("until then, new nodes are not tainted");
     }
-}
-
-fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
-    findings
-        .report(
-            Subject::deployment(operator),
-            format!("the operator refuses to start with the runtime-required taint key {key}"),
-        )
-        .evidence(operator, "RUNTIME_REQUIRED_TAINT key", key)
-        .edit_operator(Grade::B2, "Configure another key, preferably in the chart values", operator)
-        .caveat("the operator then no longer removes taints with the current key from nodes");
 }

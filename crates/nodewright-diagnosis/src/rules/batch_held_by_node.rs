@@ -2,7 +2,7 @@ use super::support::evidence::{failing_since, some_of};
 use super::support::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Node};
 use crate::model::profile;
 use crate::plan::planners::batches;
 
@@ -54,58 +54,44 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
     // Skip deletions: they run on all nodes at once.
     for skyhook in cluster.skyhooks.iter().filter(|s| s.has_batches() && !s.deleting()) {
-        if cluster.policy_not_read(skyhook) {
-            findings.depends_on(Source::Policies);
-        }
-        for batch in model.batches(skyhook) {
+        for batch in findings.batches(skyhook) {
             if batch.waiting.is_empty() && batch.passed_over.is_empty() {
                 continue;
             }
-            let troubles = findings.troubles(cluster);
+            let troubles = findings.troubles();
             if !stands_still(cluster, &model, &troubles, &package_runs, skyhook, &batch) {
                 continue;
             }
             let stuck = |n: &Node| stuck_in_batch(cluster, &troubles, skyhook, n);
-            let passed_over =
+            let stalled: Vec<&str> =
                 batch.passed_over.iter().filter(|n| stuck(n).is_none()).map(|n| n.name.as_str()).collect();
-            let blocked = BlockedNodes { waiting: &batch.waiting, passed_over };
             let leaves = |node: &Node| {
                 let blocked =
                     node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
                 blocked && !profile::blocked_nodes_keep_places(cluster)
             };
             for node in batch.chosen.iter().filter(|node| !leaves(node)) {
+                // The batch's other nodes wait only for nodes in progress.
+                let in_progress = cluster.status_on(skyhook, node) == Status::InProgress;
+                let stalled = if in_progress { &*stalled } else { &[] };
                 if let Some(trouble) = stuck(node) {
-                    report(cluster, findings, skyhook, node, &trouble, &blocked);
+                    report(cluster, findings, skyhook, node, &trouble, [&batch.waiting, stalled]);
                 }
             }
         }
     }
 }
 
-/// Nodes that make no progress because of a batch.
-struct BlockedNodes<'a> {
-    /// Nodes outside the batch.
-    waiting: &'a [&'a str],
-    /// Nodes of the batch that have no problem of their own.
-    passed_over: Vec<&'a str>,
-}
-
+/// `waiting`: nodes outside the batch. `stalled`: nodes of the batch that have no problem of their own.
 fn report(
     cluster: &Cluster,
     findings: &mut Findings,
     skyhook: &Skyhook,
     node: &Node,
     trouble: &Trouble,
-    blocked: &BlockedNodes<'_>,
+    [waiting, stalled]: [&[&str]; 2],
 ) {
-    let status = cluster.status_on(skyhook, node);
-    // The batch's other nodes wait only for nodes in progress.
-    let passed_over: &[&str] = match status {
-        Status::InProgress => &blocked.passed_over,
-        _ => &[],
-    };
-    let so = match (blocked.waiting.is_empty(), passed_over.is_empty()) {
+    let so = match (waiting.is_empty(), stalled.is_empty()) {
         (true, true) => return,
         (true, false) => "work on the batch's other nodes does not continue",
         (false, true) => "no other node joins the batch",
@@ -118,24 +104,21 @@ fn report(
     finding
         .severity(trouble.severity)
         .waits_for_node(skyhook.name(), &node.name)
-        .set_blocked_nodes(&[blocked.waiting, passed_over].concat())
+        .set_blocked_nodes(&[waiting, stalled].concat())
         .set_failing_since(failing_since(cluster, skyhook, node))
         .since(skyhook.status.node_priority.get(&node.name).copied().flatten())
         .evidence(skyhook, "status.nodePriority", &node.name)
         .evidence("nodes", "making progress", "none");
-    if !blocked.waiting.is_empty() {
-        finding.evidence("nodes", "waiting", some_of(blocked.waiting));
-    }
-    if !passed_over.is_empty() {
-        finding.evidence("nodes", "in the batch, but stalled", some_of(passed_over));
+    for (field, nodes) in [("waiting", waiting), ("in the batch, but stalled", stalled)] {
+        if !nodes.is_empty() {
+            finding.evidence("nodes", field, some_of(nodes));
+        }
     }
     let name = node.name.as_str();
-    if trouble.on_node {
-        finding.remedy(
-            "Check why the node makes no progress, and fix the cause",
-            ["node", "status", name, "-o", "wide"],
-        );
-    }
+    finding.remedy(
+        "Check why the node makes no progress, and fix the cause",
+        ["node", "status", name, "-o", "wide"],
+    );
     if !batches::keeps_place(cluster, skyhook, node) {
         finding
             .remedy(

@@ -1,9 +1,9 @@
 use super::support::evidence::some_of;
 use super::{Findings, Subject};
 use crate::api::Status;
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Node};
 use crate::model::profile;
-use crate::view::count;
+use crate::view::plural;
 
 rule! {
     /// Blocked nodes fill every batch, and available nodes are never chosen.
@@ -45,12 +45,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let model = findings.model();
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active() && !s.deleting()) {
-        if cluster.policy_not_read(skyhook) {
-            findings.depends_on(Source::Policies);
-        }
         let ignored =
             |node: &Node| node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
-        for batch in model.batches(skyhook) {
+        for batch in findings.batches(skyhook) {
             let free = &batch.waiting;
             let blocked = |name: &&str| {
                 cluster.node(name).is_some_and(|n| cluster.status_on(skyhook, n) == Status::Blocked)
@@ -73,17 +70,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook),
                     format!(
-                        "the operator repeatedly chooses {}, so {} not chosen",
-                        if left_out.len() == 1 {
-                            "an ignored or tainted node".to_owned()
-                        } else {
-                            format!("{} ignored or tainted nodes", count(left_out.len()))
-                        },
-                        if free.len() == 1 {
-                            "1 available node is".to_owned()
-                        } else {
-                            format!("{} available nodes are", count(free.len()))
-                        }
+                        "the operator repeatedly chooses {}, and does not choose {}",
+                        plural(left_out.len(), "ignored or tainted node"),
+                        plural(free.len(), "available node")
                     ),
                 )
                 .set_blocked_nodes(free)

@@ -1,9 +1,9 @@
 use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
-use crate::cluster::{Cluster, Source};
+use crate::cluster::Cluster;
 use crate::model::{Predecessor, profile};
-use crate::view::{count, distinct};
+use crate::view::{distinct, plural};
 
 rule! {
     /// Nodes that wait for an earlier custom resource take up the slots of a batch.
@@ -46,14 +46,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    let mut standstill = None;
+    let mut standstill = Standstill::of(cluster, findings);
     let mut ordered: Vec<_> = cluster.skyhooks.iter().collect();
     ordered.sort_by_key(|s| s.order());
     for skyhook in ordered.into_iter().filter(|s| s.has_batches() && !s.deleting()) {
-        if cluster.policy_not_read(skyhook) {
-            findings.depends_on(Source::Policies);
-        }
-        for batch in model.batches(skyhook) {
+        for batch in findings.batches(skyhook) {
             let waiting = &batch.waiting;
             let predecessors: Vec<_> = batch
                 .chosen
@@ -64,7 +61,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let (Some(first), false) = (predecessors.first(), waiting.is_empty()) else {
                 continue;
             };
-            let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             if !stands_still(cluster, &model, standstill.troubles(), &package_runs, skyhook, &batch) {
                 continue;
             }
@@ -78,13 +74,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the slots in the batch of {skyhook} are taken by nodes that wait for {}, so {} not chosen",
+                    "the slots in the batch of {skyhook} are taken by nodes that wait for {}, so the operator does not choose {}",
                     earlier.join(", "),
-                    if waiting.len() == 1 {
-                        "1 available node is".to_owned()
-                    } else {
-                        format!("{} available nodes are", count(waiting.len()))
-                    }
+                    plural(waiting.len(), "available node")
                 ),
             );
             finding

@@ -71,8 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         outcome(stage, package_run)
                     ),
                 );
-                let field = format!("spec.packages.{name}.uninstall.apply");
-                finding.evidence(skyhook, field, "false");
+                finding.package_field(skyhook, name, "uninstall.apply", "false");
                 if let Some(entry) = entry {
                     finding.entry(&node.name, entry);
                 }

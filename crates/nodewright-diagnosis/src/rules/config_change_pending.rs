@@ -54,112 +54,86 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let package_runs = findings.package_runs();
-            if let Some(pending) = PendingNodes::of(cluster, &package_runs, skyhook, name, package) {
-                let differs = format!("differs from spec.packages.{name}.configMap: {}", some_of(&changed));
-                pending.report(findings, skyhook, name, config_map, &differs);
-            }
-        }
-    }
-}
-
-/// The nodes that keep the operator from updating a ConfigMap.
-struct PendingNodes<'a> {
-    /// Nodes on which the package is incomplete or still has a pod.
-    incomplete: Vec<&'a Node>,
-    /// Nodes on which the package fails before stage config.
-    failing: Vec<&'a Node>,
-}
-
-impl<'a> PendingNodes<'a> {
-    /// `None` if the operator updates the ConfigMap at its next pass, or keeps it because of an uninstall.
-    fn of(
-        cluster: &'a Cluster,
-        package_runs: &PackageRuns<'_>,
-        skyhook: &'a Skyhook,
-        name: &str,
-        package: &Package,
-    ) -> Option<PendingNodes<'a>> {
-        let mut pending = PendingNodes { incomplete: Vec::new(), failing: Vec::new() };
-        let with_pod: HashSet<&str> = (package_runs.of(skyhook.name()))
-            .filter(|run| run.delays_config(name, package))
-            .map(|run| run.node)
-            .collect();
-        for node in cluster.selected(skyhook) {
-            let on = cluster.on_node(node, skyhook.name());
-            let entry = on
-                .into_iter()
-                .flat_map(|on| on.entries())
-                .find(|e| e.name == name && e.version == package.version);
-            let Some(entry) = entry else {
-                pending.incomplete.push(node);
+            let Some([incomplete, failing]) = pending_nodes(cluster, &package_runs, skyhook, name, package)
+            else {
                 continue;
             };
-            if entry.stage.is_uninstall() {
-                return None;
-            }
-            let configured = matches!(entry.stage, Stage::Config | Stage::Interrupt | Stage::PostInterrupt);
-            if entry.state == State::Erroring && configured {
-                return None;
-            }
-            if !skyhook.is_package_complete(cluster, name, entry) || with_pod.contains(&*node.name) {
-                pending.incomplete.push(node);
-            }
-            if entry.state == State::Erroring {
-                pending.failing.push(node);
-            }
-        }
-        (!pending.incomplete.is_empty()).then_some(pending)
-    }
-
-    fn report(
-        &self,
-        findings: &mut Findings,
-        skyhook: &Skyhook,
-        name: &str,
-        config_map: &ConfigMap,
-        differs: &str,
-    ) {
-        let namespace = config_map.metadata.namespace.as_deref().unwrap_or_default();
-        let object = format!("configmap/{namespace}/{}", config_map.metadata.name);
-        if self.failing.is_empty() {
-            let names: Vec<&str> = self.incomplete.iter().map(|n| &*n.name).collect();
-            let not_done = "nodes that are not complete, or still have a pod of the package";
-            let message = format!(
-                "the changed configMap of package {name} reaches the nodes only after the package is complete on all \
-                 of them"
-            );
-            findings
-                .report(Subject::skyhook(skyhook).package(name), message)
-                .mark_transient()
-                .evidence(object, "data", differs)
-                .evidence(skyhook, not_done, some_of(&names));
-            return;
-        }
-        for node in &self.failing {
-            let message = format!(
-                "the changed configMap of package {name} does not reach the node while the package fails before stage \
-                 config"
-            );
-            let finding = findings.report(Subject::skyhook_on_node(skyhook, node).package(name), message);
-            finding
-                .severity(Severity::Warning)
-                .evidence(&object, "data", differs)
-                .kubectl(
-                    Grade::B1,
-                    "If the package fails because of its configMap, delete the ConfigMap: the operator creates it \
-                     again from the spec",
-                    ["delete", "configmap", "-n", namespace, &config_map.metadata.name],
-                )
-                .caveat(
-                    "nodes on which the package is complete keep the old configuration until the package runs there \
-                     again",
+            let namespace = config_map.metadata.namespace.as_deref().unwrap_or_default();
+            let object = format!("configmap/{namespace}/{}", config_map.metadata.name);
+            let differs = format!("differs from spec.packages.{name}.configMap: {}", some_of(&changed));
+            if failing.is_empty() {
+                let message = format!(
+                    "the changed configMap of package {name} reaches the nodes only after the package is complete on all of \
+                     them"
                 );
-            let title = "Then run the package again";
-            if finding.rerun(title, skyhook, node, name) {
-                finding.for_all_nodes(["--all-nodes", "--failed-only"]);
+                findings
+                    .report(Subject::skyhook(skyhook).package(name), message)
+                    .mark_transient()
+                    .evidence(&object, "data", &differs)
+                    .evidence(
+                        skyhook,
+                        "nodes that are not complete, or still have a pod of the package",
+                        some_of(incomplete.iter().map(|n| &*n.name)),
+                    );
+            }
+            for node in failing {
+                let message = format!(
+                    "the changed configMap of package {name} does not reach the node while the package fails before stage \
+                     config"
+                );
+                findings
+                    .report(Subject::skyhook_on_node(skyhook, node).package(name), message)
+                    .severity(Severity::Warning)
+                    .evidence(&object, "data", &differs)
+                    .kubectl(
+                        Grade::B1,
+                        "If the package fails because of its configMap, delete the ConfigMap: the operator creates it \
+                         again from the spec",
+                        ["delete", "configmap", "-n", namespace, &config_map.metadata.name],
+                    )
+                    .caveat(
+                        "nodes on which the package is complete keep the old configuration until the package runs there \
+                         again",
+                    )
+                    .rerun("Then run the package again", skyhook, node, name);
             }
         }
     }
+}
+
+/// The nodes that keep the operator from updating a ConfigMap: those on which the package is incomplete or still has a pod,
+/// and those on which it fails before stage config. `None` if the operator updates the ConfigMap at its next pass, or keeps
+/// it because of an uninstall.
+fn pending_nodes<'a>(
+    cluster: &'a Cluster,
+    package_runs: &PackageRuns<'_>,
+    skyhook: &'a Skyhook,
+    name: &str,
+    package: &Package,
+) -> Option<[Vec<&'a Node>; 2]> {
+    let [mut incomplete, mut failing] = [Vec::new(), Vec::new()];
+    let with_pod: HashSet<&str> = (package_runs.of(skyhook.name()))
+        .filter(|run| run.delays_config(name, package))
+        .map(|run| run.node)
+        .collect();
+    for node in cluster.selected(skyhook) {
+        let entries = cluster.on_node(node, skyhook.name()).into_iter().flat_map(|on| on.entries());
+        let Some(entry) = { entries }.find(|e| e.name == name && e.version == package.version) else {
+            incomplete.push(node);
+            continue;
+        };
+        let configured = matches!(entry.stage, Stage::Config | Stage::Interrupt | Stage::PostInterrupt);
+        if entry.stage.is_uninstall() || entry.state == State::Erroring && configured {
+            return None;
+        }
+        if !skyhook.is_package_complete(cluster, name, entry) || with_pod.contains(&*node.name) {
+            incomplete.push(node);
+        }
+        if entry.state == State::Erroring {
+            failing.push(node);
+        }
+    }
+    (!incomplete.is_empty()).then_some([incomplete, failing])
 }
 
 /// Keys whose values differ between spec and ConfigMap, including keys that only one of the two has.

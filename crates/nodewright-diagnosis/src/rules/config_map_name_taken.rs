@@ -1,5 +1,4 @@
 use super::{Findings, Grade, Subject};
-use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
 rule! {
@@ -54,28 +53,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Some(namespace) => format!("{namespace}/{name}"),
                     None => name.to_owned(),
                 };
-                report(findings, &place, (skyhook, package), (other, their_package));
+                findings
+                    .report(
+                        Subject::skyhook(skyhook).package(package),
+                        format!(
+                            "package {package} needs a ConfigMap of the same name as package {their_package} of {other}, and \
+                             every operator reconcile fails"
+                        ),
+                    )
+                    .evidence(skyhook, format!("ConfigMap of package {package}"), &place)
+                    .evidence(other, format!("ConfigMap of package {their_package}"), &place)
+                    .edit(Grade::B2, format!("Give package {package} another name or version"), skyhook)
+                    .caveat("the operator then continues for every custom resource");
             }
         }
     }
-}
-
-fn report(
-    findings: &mut Findings,
-    place: &str,
-    (skyhook, package): (&Skyhook, &str),
-    (other, their_package): (&Skyhook, &str),
-) {
-    findings
-        .report(
-            Subject::skyhook(skyhook).package(package),
-            format!(
-                "package {package} needs a ConfigMap of the same name as package {their_package} of {other}, and every operator \
-                 reconcile fails"
-            ),
-        )
-        .evidence(skyhook, format!("ConfigMap of package {package}"), place)
-        .evidence(other, format!("ConfigMap of package {their_package}"), place)
-        .edit(Grade::B2, format!("Give package {package} another name or version"), skyhook)
-        .caveat("the operator then continues for every custom resource");
 }

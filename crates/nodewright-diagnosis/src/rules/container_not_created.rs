@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         if missing_reference(&trouble).is_none() {
-            finding.warning_while_young(cluster, pod);
+            finding.warning_if(cluster.is_recent(pod.metadata.creation_timestamp));
         }
         finding
             .set_failing_since(pod.metadata.creation_timestamp)
@@ -132,15 +132,14 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
             package_run.package, package_run.stage
         ),
     );
-    let reference = pod.reference();
     finding.set_failing_since(pod.status.start_time).since(pod.status.start_time).evidence(
-        &reference,
+        pod,
         "containers that ran",
         "none",
     );
     if let Some(event) = failed {
         let text = format!("{}: {}", event.reason, event.message);
-        finding.evidence(&reference, "event", text);
+        finding.evidence(pod, "event", text);
     }
     let started = pod.status.start_time;
     let old = started.is_some_and(|at| cluster.seconds_from(at) >= LONGEST_PULL);

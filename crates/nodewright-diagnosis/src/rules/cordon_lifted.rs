@@ -61,20 +61,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let events = cluster.events_about("Node", &node.name);
         let lifted: i64 =
             events.filter(|event| event.reason == "NodeSchedulable").map(|event| event.count).sum();
+        let message = |pods: &str| {
+            let package = drain.package;
+            format!(
+                "the operator's cordon was lifted during the drain for package {package}{by}, and {pods} arrived \
+                 afterwards"
+            )
+        };
         let finding = findings.report(
             Subject::skyhook_on_node(skyhook, node).package(drain.package),
-            format!(
-                "the operator's cordon was lifted during the drain for package {}{by}, and {} arrived \
-                 afterwards",
-                drain.package,
-                plural(arrived.len(), "pod")
-            ),
+            message(&plural(arrived.len(), "pod")),
         );
-        finding.group_message(format!(
-            "the operator's cordon was lifted during the drain for package {}{by}, and pods arrived \
-             afterwards",
-            drain.package
-        ));
+        finding.group_message(message("pods"));
         if lifted > 1 {
             finding.evidence(node, "cordons lifted, by events", lifted);
         }
@@ -91,11 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if suspects.is_empty() { "unknown".to_owned() } else { suspects.join("; ") },
             )
             .pods_on_node(
-                if suspects.is_empty() {
-                    "Find out who uncordons the node, and stop it until the interrupt is over"
-                } else {
-                    "See what still uncordons the node, and stop it until the interrupt is over"
-                },
+                "Find out what uncordons the node, and stop it until the interrupt is over",
                 &node.name,
             )
             .kubectl(interrupt, "Or cordon the node again", ["cordon", &node.name])

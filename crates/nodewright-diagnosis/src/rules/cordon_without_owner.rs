@@ -1,5 +1,5 @@
 use super::support::evidence::{complete_for_long, open_entries, some_of};
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::labels::{Labelled, Unmet};
 use crate::api::{Skyhook, keys};
 use crate::cluster::{Certainty, Cluster, Node, owners};
@@ -112,15 +112,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         }
                     }
                     if !unfinished.is_empty() && !unmet.is_empty() {
-                        select_again(finding, skyhook, node, &unmet);
+                        let words = ["label", "node", &node.name, "--overwrite"];
+                        finding
+                            .kubectl(
+                                Grade::of_running(skyhook),
+                                "Restore the label, so that the custom resource finishes its work on the node",
+                                words.into_iter().chain(unmet.iter().map(|unmet| unmet.change.as_str())),
+                            )
+                            .caveat(
+                                "first repair the program that owns the label: it may remove the label again",
+                            );
                     }
                 }
                 None if absence == Certainty::Presumed => {
-                    finding.severity(Severity::Warning).evidence(
-                        "files",
-                        "custom resources",
-                        "none in the capture",
-                    );
+                    finding.severity(Severity::Warning).not_in_input(cluster, name);
                 }
                 None => {
                     finding.evidence(flavor.resource(), name, "does not exist");
@@ -137,9 +142,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if keys.runtime_required_cordon {
                 let key = flavor.key("runtimeRequiredCordon");
                 finding.evidence(node, key, "set; also cordoned as runtime-required");
-            }
-            if owner.is_none() && absence == Certainty::Presumed {
-                finding.check_deleted(cluster, name);
             }
             let half_changed = !unfinished.is_empty();
             let title = if half_changed {
@@ -159,20 +161,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             });
         }
     }
-}
-
-/// Adds the command that restores the labels by which the custom resource selected the node.
-fn select_again(finding: &mut Finding, skyhook: &Skyhook, node: &Node, unmet: &[Unmet<'_>]) {
-    let changes = unmet.iter().map(|unmet| unmet.change.as_str());
-    let words = ["label", "node", &node.name, "--overwrite"];
-    let grade = Grade::of_running(skyhook);
-    finding
-        .kubectl(
-            grade,
-            "Restore the label, so that the custom resource finishes its work on the node",
-            words.into_iter().chain(changes),
-        )
-        .caveat("first repair the program that owns the label: it may remove the label again");
 }
 
 /// Reports a node on which the custom resource is complete: the operator should have released it after the

@@ -62,9 +62,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if untouched.is_empty() && !deleting().any(|s| old(&s)) {
         return;
     }
-    let others = findings.of_all_others(cluster);
+    let others = findings.of_all_others();
     let blocking = BlockingFindings::of(&others);
-    let is_blocked = |skyhook: &Skyhook| blocking.block(&others, cluster, skyhook, &Condition::Gone);
+    let is_blocked =
+        |skyhook: &Skyhook| !blocking.of_goal(&others, cluster, skyhook, &Condition::Gone).is_empty();
     for skyhook in untouched {
         if !is_blocked(skyhook) {
             not_taken_up(cluster, findings, skyhook);

@@ -58,59 +58,48 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         for p in pending.iter().filter(|p| may_be_chosen(cluster, &model, skyhook, p)) {
             let chosen = model.chosen_beside(skyhook.name(), p.node);
-            report(cluster, findings, skyhook, p, &chosen, &pending);
+            let done = |node: &&&Node| pending.iter().all(|p| p.node.name != node.name);
+            let done: Vec<&str> = chosen.iter().filter(done).map(|n| n.name.as_str()).collect();
+            if done.is_empty() || chosen.iter().any(|n| n.name == p.node.name) {
+                continue;
+            }
+            let (why, field) = if !chosen.iter().any(|n| cluster.status_on(skyhook, n) == Status::InProgress)
+            {
+                (
+                    "the operator works only on the nodes of its current batch, and those are already done",
+                    "in status.nodePriority, but already uninstalled",
+                )
+            } else {
+                (
+                    "the operator works only on nodes with status in_progress, and those are already done",
+                    "in progress, but already uninstalled",
+                )
+            };
+            findings
+                .report(
+                    Subject::skyhook_on_node(skyhook, p.node).package(p.name),
+                    format!(
+                        "deletion of {skyhook} skips the node: package {} is not uninstalled yet, but {why}",
+                        p.name
+                    ),
+                )
+                // While another package of the node fails, a change of the node's status has no effect.
+                .waits_for_node(skyhook.name(), &p.node.name)
+                .effect_of(&["SKY101"])
+                .since(skyhook.metadata.deletion_timestamp)
+                .entry(&p.node.name, p.entry)
+                .evidence(p.node, "operator's status", p.on.operator_status().as_str())
+                .evidence("nodes", field, some_of(&done))
+                .no_package_run(cluster, "package pods")
+                .set_in_progress(
+                    "Set the node's status to in_progress, so that the operator works on it",
+                    skyhook,
+                    &p.node.name,
+                    p.name,
+                )
+                .skip_uninstall(skyhook.name(), &p.node.name, p.entry);
         }
     }
-}
-
-fn report(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    skyhook: &Skyhook,
-    p: &Pending<'_>,
-    chosen: &[&Node],
-    pending: &[Pending<'_>],
-) {
-    let done = |node: &&&Node| pending.iter().all(|p| p.node.name != node.name);
-    let done: Vec<&str> = chosen.iter().filter(done).map(|n| n.name.as_str()).collect();
-    if done.is_empty() || chosen.iter().any(|n| n.name == p.node.name) {
-        return;
-    }
-    let in_progress = |node: &&Node| cluster.status_on(skyhook, node) == Status::InProgress;
-    let (why, field) = if !chosen.iter().any(in_progress) {
-        (
-            "the operator works only on the nodes of its current batch, and those are already done",
-            "in status.nodePriority, but already uninstalled",
-        )
-    } else {
-        (
-            "the operator works only on nodes with status in_progress, and those are already done",
-            "in progress, but already uninstalled",
-        )
-    };
-    findings
-        .report(
-            Subject::skyhook_on_node(skyhook, p.node).package(p.name),
-            format!(
-                "deletion of {skyhook} skips the node: package {} is not uninstalled yet, but {why}",
-                p.name
-            ),
-        )
-        // While another package of the node fails, a change of the node's status has no effect.
-        .waits_for_node(skyhook.name(), &p.node.name)
-        .effect_of(&["SKY101"])
-        .since(skyhook.metadata.deletion_timestamp)
-        .entry(&p.node.name, p.entry)
-        .evidence(p.node, "operator's status", p.on.operator_status().as_str())
-        .evidence("nodes", field, some_of(&done))
-        .no_package_run(cluster, "package pods")
-        .set_in_progress(
-            "Set the node's status to in_progress, so that the operator works on it",
-            skyhook,
-            &p.node.name,
-            p.name,
-        )
-        .skip_uninstall(skyhook.name(), &p.node.name, p.entry);
 }
 
 /// Whether the operator's choice of nodes is the only known reason why the node is not processed. Up to v0.16

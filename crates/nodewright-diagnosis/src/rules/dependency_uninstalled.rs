@@ -42,34 +42,47 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !(on.uninstall().enabled && on.uninstall().apply) {
                     continue;
                 }
-                let without = |done: bool| -> Vec<&str> {
-                    let nodes = cluster.selected(skyhook);
-                    let nodes = nodes
-                        .filter(|n| is_gone(cluster, skyhook, n, dependency))
-                        .filter(|n| is_done(cluster, skyhook, n, name) == done);
-                    nodes.map(|n| n.name.as_str()).collect()
+                let gone = |n: &&Node| is_gone(cluster, skyhook, n, dependency);
+                let complete = |n: &&Node| cluster.placement(skyhook, name, n).phase == Phase::Complete;
+                let (done, held): (Vec<&Node>, Vec<&Node>) =
+                    cluster.selected(skyhook).filter(gone).partition(complete);
+                // Complete packages stay complete, but their next change will wait.
+                let (message, field, nodes) = match (held.is_empty(), done.is_empty()) {
+                    (false, _) => (
+                        format!(
+                            "package {name} cannot run: it depends on {dependency}, which is uninstalled"
+                        ),
+                        "waiting",
+                        held,
+                    ),
+                    (true, false) => (
+                        format!(
+                            "package {name} is complete and depends on {dependency}, which is uninstalled: the next change \
+                             to {name} will wait"
+                        ),
+                        "complete without the dependency",
+                        done,
+                    ),
+                    (true, true) => continue,
                 };
-                let held = without(false);
-                if held.is_empty() {
-                    let done = without(true);
-                    if !done.is_empty() {
-                        later(findings, skyhook, name, dependency, &done);
-                    }
-                    continue;
-                }
-                let finding = findings.report(
-                    Subject::skyhook(skyhook).package(name),
-                    format!("package {name} cannot run: it depends on {dependency}, which is uninstalled"),
-                );
+                let finding = findings.report(Subject::skyhook(skyhook).package(name), message);
                 finding
                     .package_field(skyhook, name, "dependsOn", dependency)
                     .package_field(skyhook, dependency, "uninstall.apply", "true")
-                    .evidence("nodes", "waiting", NodeSet::of(&held));
-                if let Some(condition) = skyhook.true_condition("Blocked") {
-                    finding.condition(skyhook, condition, &condition.message);
+                    .evidence("nodes", field, NodeSet::of(nodes.iter().map(|n| &n.name)));
+                if field == "waiting" {
+                    if let Some(condition) = skyhook.true_condition("Blocked") {
+                        finding.condition(skyhook, condition, &condition.message);
+                    }
+                } else {
+                    finding.severity(Severity::Info);
                 }
                 finding
-                    .cancel_uninstall(format!("Cancel the uninstall of {dependency}"), skyhook, dependency)
+                    .cancel_uninstall(
+                        format!("If {name} still needs {dependency}, cancel the uninstall of {dependency}"),
+                        skyhook,
+                        dependency,
+                    )
                     .caveat("the dependency is then installed on every selected node")
                     .edit(Grade::B2, format!("Or remove {dependency} from dependsOn"), skyhook)
                     .caveat("the package then runs without the dependency");
@@ -83,30 +96,4 @@ fn is_gone(cluster: &Cluster, skyhook: &Skyhook, node: &Node, dependency: &str) 
     let dependency = cluster.placement(skyhook, dependency, node);
     let gone = dependency.phase.is_absent() || dependency.phase.is_uninstall();
     dependency.malformed.is_none() && gone
-}
-
-fn is_done(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
-    cluster.placement(skyhook, name, node).phase == Phase::Complete
-}
-
-/// Reports complete packages: they stay complete, but their next change will wait.
-fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &str, nodes: &[&str]) {
-    let finding = findings.report(
-        Subject::skyhook(skyhook).package(name),
-        format!(
-            "package {name} is complete and depends on {dependency}, which is uninstalled: the next change to {name} \
-             will wait"
-        ),
-    );
-    finding
-        .severity(Severity::Info)
-        .package_field(skyhook, name, "dependsOn", dependency)
-        .package_field(skyhook, dependency, "uninstall.apply", "true")
-        .evidence("nodes", "complete without the dependency", NodeSet::of(nodes))
-        .cancel_uninstall(
-            format!("If {name} still needs {dependency}, cancel the uninstall of {dependency}"),
-            skyhook,
-            dependency,
-        )
-        .caveat("the dependency is then installed on every selected node");
 }

@@ -35,7 +35,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.iter();
-    let (model, resumed) = (findings.model(), findings.resumed());
+    let model = findings.model();
     for skyhook in skyhooks.filter(|s| s.disabled() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor() else {
             continue;
@@ -48,6 +48,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "disable");
-        resumed.everywhere(skyhook).offer(finding, "Enable the custom resource", "enable");
+        finding.offer_resume(cluster, skyhook, "Enable the custom resource", "enable");
     }
 }

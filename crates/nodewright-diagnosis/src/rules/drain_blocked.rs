@@ -90,7 +90,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
             reported.insert(name);
         }
         let ends_reconciles = *state == DrainRefusal::Blocked && obstacles_end_reconcile(cluster, obstacles);
-        let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
+        let (message, on_any_node) = describe(drain, obstacles, *state, ends_reconciles);
         let finding =
             findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
         if let Some(on_any_node) = on_any_node {
@@ -122,15 +122,10 @@ fn detect(_: &Cluster, findings: &mut Findings) {
 const SHOWN: usize = 5;
 
 fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacles: &Obstacles<'_>) {
-    let object = drain.node.reference();
-    let key = |name_of: &str| {
-        let name = drain.skyhook.name();
-        cluster.flavor().key(&format!("{name_of}_{name}"))
-    };
+    let key = |prefix: &str| cluster.flavor().key(&format!("{prefix}_{}", drain.skyhook.name()));
     let on = cluster.on_node(drain.node, drain.skyhook.name());
     if let Some(start) = on.and_then(|on| on.drain_start.as_deref()) {
-        finding.since(start.parse().ok());
-        finding.evidence(&object, key("drainStart"), start);
+        finding.since(start.parse().ok()).evidence(drain.node, key("drainStart"), start);
     }
     for (path, (budget, pods)) in &obstacles.budgets {
         let budget_object = format!("poddisruptionbudget/{path}");
@@ -142,21 +137,19 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
     }
     for (pod, budgets) in obstacles.overlaps.iter().take(SHOWN) {
         let paths = budgets.iter().map(|budget| budget.path()).joined(", ");
-        finding.evidence(format!("pod/{}", pod.path()), "selected by budgets", paths);
+        finding.evidence(pod, "selected by budgets", paths);
     }
     for pod in obstacles.overdue.iter().take(SHOWN) {
-        let object = format!("pod/{}", pod.path());
         let deleted = pod.metadata.deletion_timestamp.unwrap_or_default();
         finding
             .since(Some(deleted))
-            .evidence(&object, "deletionTimestamp", deleted)
-            .finalizers(object, &pod.metadata);
+            .evidence(pod, "deletionTimestamp", deleted)
+            .finalizers(pod, &pod.metadata);
     }
     for pod in obstacles.unexplained.iter().take(SHOWN) {
-        let object = format!("pod/{}", pod.path());
-        finding.evidence(&object, "deletionTimestamp", "none");
+        finding.evidence(pod, "deletionTimestamp", "none");
         if let Some(event) = cluster.evictions().event(pod) {
-            finding.evidence(&object, format!("event {}", event.reason), &event.message);
+            finding.evidence(pod, format!("event {}", event.reason), &event.message);
         }
     }
     for (configuration, webhook) in &obstacles.webhooks {
@@ -168,10 +161,10 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
         finding.evidence("admission webhooks", "called for evictions", "not read");
     }
     for pod in obstacles.unmanaged.iter().take(SHOWN) {
-        finding.evidence(format!("pod/{}", pod.path()), "controller", "none");
+        finding.evidence(pod, "controller", "none");
     }
     for refusal in obstacles.noted.iter().take(SHOWN) {
-        finding.evidence(&object, key("drainBlocked"), refusal);
+        finding.evidence(drain.node, key("drainBlocked"), refusal);
     }
 }
 
@@ -185,25 +178,21 @@ fn others_held_up<'a, 'c: 'a>(
     far: &HashMap<&str, BTreeSet<&str>>,
 ) -> BTreeSet<&'c str> {
     let nodes: BTreeSet<&str> = blocked.clone().map(|d| d.node.name.as_str()).collect();
-    let waits = |skyhook: &Skyhook, node: &Node| {
-        !nodes.contains(node.name.as_str())
-            && !far.get(skyhook.name()).is_some_and(|far| far.contains(node.name.as_str()))
-            && !node.ignored(cluster.flavor())
-            && !model.is_done_on(skyhook, node)
-    };
     let ends_pass = refused_eviction_ends_reconcile(cluster);
-    let any = || {
-        cluster.skyhooks.iter().filter(|s| s.is_active()).any(|s| cluster.selected(s).any(|n| waits(s, n)))
+    let waits = |skyhook: &Skyhook| {
+        let far = far.get(skyhook.name());
+        model.unfinished(skyhook).any(|node| {
+            let name = node.name.as_str();
+            !nodes.contains(name)
+                && !far.is_some_and(|far| far.contains(name))
+                && !node.ignored(cluster.flavor())
+                && (ends_pass || !cluster.is_taken_up(skyhook, node))
+        })
     };
-    let of_all = ends_pass && !nodes.is_empty() && any();
-    let held_up = |skyhook: &Skyhook| {
-        of_all
-            || !ends_pass
-                && cluster.selected(skyhook).any(|n| waits(skyhook, n) && !cluster.is_taken_up(skyhook, n))
-    };
+    let of_all = ends_pass && cluster.skyhooks.iter().any(|s| s.is_active() && waits(s));
     let skyhooks: BTreeSet<&str> = blocked.map(|d| d.skyhook.name()).collect();
-    let resource = |name: &&str| cluster.skyhook(name).is_some_and(held_up);
-    skyhooks.into_iter().filter(resource).collect()
+    let held_up = |name: &&str| of_all || !ends_pass && cluster.skyhook(name).is_some_and(waits);
+    skyhooks.into_iter().filter(held_up).collect()
 }
 
 /// Reports condition DrainBlocked if no node records a refusal.
@@ -232,28 +221,21 @@ fn report_condition(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhoo
         .caveat("the operator retries automatically");
 }
 
-struct Description {
-    pub message: String,
-    /// The message for several nodes, if `message` names a pod of one node.
-    pub on_any_node: Option<String>,
-}
-
+/// The message, and that for several nodes if the message names a pod of one node.
 fn describe(
     drain: &Drain<'_>,
     obstacles: &Obstacles<'_>,
     state: DrainRefusal,
     ends_reconciles: bool,
-) -> Description {
-    let sentence = |cause: &str| {
-        let sentence = with_consequence(cause, drain, obstacles, state);
-        if ends_reconciles {
-            format!("{sentence}; until the node can be drained, every operator reconcile ends at this node")
-        } else {
-            sentence
-        }
+) -> (String, Option<String>) {
+    let end = if ends_reconciles {
+        "; until the node can be drained, every operator reconcile ends at this node"
+    } else {
+        ""
     };
+    let sentence = |cause: &str| with_consequence(cause, drain, obstacles, state) + end;
     let (cause, on_any_node) = obstacles.cause();
-    Description { message: sentence(&cause), on_any_node: on_any_node.map(|cause| sentence(&cause)) }
+    (sentence(&cause), on_any_node.map(|cause| sentence(&cause)))
 }
 
 /// Appends the consequence for the drain to the cause.

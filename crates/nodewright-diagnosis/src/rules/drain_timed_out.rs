@@ -1,7 +1,7 @@
 use super::support::evidence::open_entries;
-use super::{Finding, Findings, Subject};
+use super::{Findings, Subject};
 use crate::api::{Skyhook, keys};
-use crate::cluster::{Cluster, Node, NodeRecord, Source};
+use crate::cluster::{Cluster, Source};
 
 rule! {
     /// The drain of a node timed out.
@@ -40,26 +40,38 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let drains = model.drains();
     let evictable = cluster.evictions().pods_by_node();
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
-        for node in cluster.selected(skyhook) {
+        for node in model.unfinished(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) = on.filter(|on| on.drain_timed_out()) else {
                 continue;
             };
-            if model.is_done_on(skyhook, node) {
-                continue;
-            }
             let due = drains.iter().find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
             let any_left = evictable.contains_key(node.name.as_str());
             // Without pods, the node is drained and the operator continues.
             let drained = due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
-            let subject = Subject::skyhook_on_node(skyhook, node);
-            let subject = match due {
-                Some(drain) => subject.package(drain.package),
-                None => subject,
-            };
+            let mut subject = Subject::skyhook_on_node(skyhook, node);
+            subject.package = due.map(|drain| drain.package.to_owned());
             let finding = findings.report(subject, message(skyhook, drained));
             finding.warning_if(drained);
-            report(cluster, finding, skyhook, node, on);
+            let name = skyhook.name();
+            finding.evidence(node, keys::status(cluster.flavor(), name), "erroring");
+            if let Some(start) = &on.drain_start {
+                let key = cluster.flavor().key(&format!("drainStart_{name}"));
+                finding.since(start.parse().ok()).evidence(node, key, start);
+            }
+            let in_force = cluster.evictions().refusals_in_force(skyhook, node, on);
+            for refusal in &in_force {
+                finding.evidence(node, "eviction refused", refusal);
+            }
+            for entry in open_entries(cluster, skyhook, on) {
+                finding.entry(&node.name, entry);
+            }
+            finding
+                .pods_on_node(
+                    "See which pods are still on the node, and remove what keeps them there",
+                    &node.name,
+                )
+                .reset_node("Then reset the node, so that the drain starts again", cluster, skyhook, node);
         }
     }
 }
@@ -75,30 +87,4 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
     } else {
         format!("{what}: the node stays cordoned, and the drain is not retried")
     }
-}
-
-fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &NodeRecord) {
-    let name = skyhook.name();
-    let object = node.reference();
-    let flavor = cluster.flavor();
-    finding.evidence(&object, keys::status(flavor, name), "erroring");
-    if let Some(start) = &on.drain_start {
-        let key = flavor.key(&format!("drainStart_{name}"));
-        finding.since(start.parse().ok());
-        finding.evidence(&object, key, start);
-    }
-    let in_force = cluster.evictions().refusals_in_force(skyhook, node, on);
-    for refusal in &in_force {
-        finding.evidence(&object, "eviction refused", refusal);
-    }
-    for entry in open_entries(cluster, skyhook, on) {
-        finding.entry(&node.name, entry);
-    }
-    let title = if in_force.is_empty() {
-        "See which pods are still on the node"
-    } else {
-        "See which pods are still on the node, and remove what keeps them there"
-    };
-    finding.pods_on_node(title, &node.name);
-    finding.reset_node("Then reset the node, so that the drain starts again", cluster, skyhook, node);
 }

@@ -136,7 +136,16 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             if cluster.is_stale(at) {
-                let finding = report(cluster, findings, package_run, given_up(package_run));
+                let finding = report(
+                    cluster,
+                    findings,
+                    package_run,
+                    format!(
+                        "the job for stage {} of package {} has failed permanently, but the operator has not recorded the \
+                         failure, so nothing runs",
+                        package_run.stage, package_run.package
+                    ),
+                );
                 finding.since(at).entry(package_run.node, entry);
                 finding.package_run_trouble(cluster, package_run);
                 if let Some(pod) = rejected(package_run) {
@@ -265,19 +274,10 @@ fn report<'f>(
     finding
 }
 
-fn given_up(package_run: &PackageRun<'_>) -> String {
-    format!(
-        "the job for stage {} of package {} has failed permanently, but the operator has not recorded the failure, so \
-         nothing runs",
-        package_run.stage, package_run.package
-    )
-}
-
 fn rejection(finding: &mut Finding, pod: &Pod) {
-    let object = pod.reference();
-    finding.evidence(&object, "status.reason", &pod.status.reason);
+    finding.evidence(pod, "status.reason", &pod.status.reason);
     if !pod.status.message.is_empty() {
-        finding.evidence(&object, "status.message", &pod.status.message);
+        finding.evidence(pod, "status.message", &pod.status.message);
     }
 }
 

@@ -1,6 +1,6 @@
-use super::{Finding, Findings, Subject};
-use crate::api::{Entry, Skyhook, Status, keys};
-use crate::cluster::{Cluster, Node, PackageRun};
+use super::{Findings, Subject};
+use crate::api::{Status, keys};
+use crate::cluster::Cluster;
 
 rule! {
     /// A node on which a Job has failed permanently is counted as waiting.
@@ -55,32 +55,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             // While an earlier custom resource is incomplete, waiting is correct.
             finding.warning_if(model.predecessor_on(skyhook, node).is_some());
-            report(cluster, finding, skyhook, node, entry, package_run);
+            let failed = package_run.job.and_then(|j| j.failed());
+            let reason = failed.map_or_else(String::new, |c| c.reason.to_string());
+            finding
+                .since(failed.and_then(|c| c.last_transition_time))
+                .evidence(node, keys::status(cluster.flavor(), skyhook.name()), "waiting")
+                .entry(&node.name, entry)
+                .evidence(package_run, "condition Failed", reason)
+                .effect_of(&["SKY112", "SKY201"]);
+            finding.retry_given_up(Some(package_run), skyhook, &node.name, entry);
+            // A rerun would make the package count as uninstalled.
+            if !entry.stage.is_uninstall() {
+                finding.rerun("Or run the package again from the start", skyhook, node, &entry.name);
+            }
         }
     }
-}
-
-fn report(
-    cluster: &Cluster,
-    finding: &mut Finding,
-    skyhook: &Skyhook,
-    node: &Node,
-    entry: &Entry,
-    package_run: &PackageRun<'_>,
-) {
-    let name = skyhook.name();
-    let status = keys::status(cluster.flavor(), name);
-    let failed = package_run.job.and_then(|j| j.failed());
-    finding
-        .since(failed.and_then(|c| c.last_transition_time))
-        .evidence(node, status, "waiting")
-        .entry(&node.name, entry)
-        .evidence(package_run, "condition Failed", failed.map_or_else(String::new, |c| c.reason.to_string()))
-        .effect_of(&["SKY112", "SKY201"]);
-    finding.retry_given_up(Some(package_run), skyhook, &node.name, entry);
-    if entry.stage.is_uninstall() {
-        // A rerun would make the package count as uninstalled.
-        return;
-    }
-    finding.rerun("Or run the package again from the start", skyhook, node, &entry.name);
 }

@@ -381,36 +381,18 @@ impl Finding {
     ) -> &mut Self {
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
         let argv = std::iter::once("kubectl".to_owned()).chain(words);
-        self.new_remedies.push(Remedy::new(grade, title, argv.collect()));
+        self.new_remedies.push(Remedy::graded(Some(grade), title, argv.collect()));
         self
     }
 
-    /// Ends the finding once its rule has added everything.
+    /// Ends the finding once its rule has added everything: drops remedies in which a name would be read as a flag, such as
+    /// a package name, which the API server does not validate.
     pub(super) fn finish(&mut self) {
-        self.drop_flags();
-        self.compact();
-    }
-
-    /// Drops remedies in which a name would be read as a flag, such as a package name, which the API server
-    /// does not validate.
-    fn drop_flags(&mut self) {
         let Subject { name, skyhook, node, package, .. } = &self.subject;
         let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];
         let flags: Vec<&String> = names.into_iter().flatten().filter(|n| !is_word(n)).collect();
         self.new_remedies.retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
-    }
-
-    /// Sets the command of the last remedy for all affected nodes: these flags replace `--node NODE`.
-    pub fn for_all_nodes<const N: usize>(&mut self, flags: [&str; N]) -> &mut Self {
-        let remedy = self.new_remedies.last_mut();
-        if let Some(remedy) = remedy
-            && let Some(at) = remedy.argv.iter().position(|w| w == "--node")
-        {
-            let mut argv = remedy.argv.clone();
-            argv.splice(at..at + 2, flags.map(str::to_owned));
-            remedy.for_all_nodes = Some(argv);
-        }
-        self
+        self.compact();
     }
 
     /// Marks the last remedy as a decision of the user: no object shows whether it is right.

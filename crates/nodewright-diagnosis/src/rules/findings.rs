@@ -4,11 +4,11 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::remedies::remedy::ResumedWork;
 use super::support::standstill::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
+use crate::api::Skyhook;
 use crate::cluster::{Cluster, PackageRuns, Source};
-use crate::model::Model;
+use crate::model::{Batch, Model};
 
 /// Collects the findings of a rule.
 pub struct Findings<'c> {
@@ -16,20 +16,16 @@ pub struct Findings<'c> {
     found: Vec<Finding>,
     depends_on: Vec<Source>,
     undetermined: Vec<String>,
-    run: RuleRun<'c>,
+    run: Rc<RuleRun<'c>>,
 }
 
 /// One run of the rules over one cluster. Caches the findings of each rule, and data that many rules need.
-#[derive(Clone)]
-pub struct RuleRun<'c>(Rc<Shared<'c>>);
-
-struct Shared<'c> {
+pub struct RuleRun<'c> {
     cluster: &'c Cluster,
     found: RefCell<BTreeMap<&'static str, RuleResult>>,
     troubles: OnceCell<Rc<NodeTroubles>>,
     package_runs: OnceCell<Rc<PackageRuns<'c>>>,
     model: OnceCell<Rc<Model<'c>>>,
-    resumed: OnceCell<Rc<ResumedWork<'c>>>,
 }
 
 /// The findings of a rule, and further sources that they depend on.
@@ -42,20 +38,19 @@ pub struct RuleResult {
 }
 
 impl<'c> RuleRun<'c> {
-    pub fn new(cluster: &'c Cluster) -> RuleRun<'c> {
-        RuleRun(Rc::new(Shared {
+    pub fn new(cluster: &'c Cluster) -> Rc<RuleRun<'c>> {
+        Rc::new(RuleRun {
             cluster,
             found: RefCell::default(),
             troubles: OnceCell::new(),
             package_runs: OnceCell::new(),
             model: OnceCell::new(),
-            resumed: OnceCell::new(),
-        }))
+        })
     }
 
     /// Runs a rule, or returns its cached result.
-    pub fn of(&self, rule: &'static Rule, cluster: &Cluster) -> RuleResult {
-        if let Some(found) = self.0.found.borrow().get(rule.code) {
+    pub fn of(self: &Rc<Self>, rule: &'static Rule) -> RuleResult {
+        if let Some(found) = self.found.borrow().get(rule.code) {
             return found.clone();
         }
         let mut findings = Findings {
@@ -63,9 +58,9 @@ impl<'c> RuleRun<'c> {
             found: Vec::new(),
             depends_on: Vec::new(),
             undetermined: Vec::new(),
-            run: self.clone(),
+            run: Rc::clone(self),
         };
-        (rule.detect)(cluster, &mut findings);
+        (rule.detect)(self.cluster, &mut findings);
         findings.found.last_mut().map(Finding::finish);
         findings.found.shrink_to_fit();
         let found = RuleResult {
@@ -73,49 +68,39 @@ impl<'c> RuleRun<'c> {
             depends_on: findings.depends_on,
             undetermined: findings.undetermined,
         };
-        self.0.found.borrow_mut().insert(rule.code, found.clone());
+        self.found.borrow_mut().insert(rule.code, found.clone());
         found
     }
 
     /// Ends the run, and returns the results by code: the caller owns the findings.
-    pub fn finish(self) -> BTreeMap<&'static str, RuleResult> {
-        match Rc::try_unwrap(self.0) {
-            Ok(shared) => shared.found.into_inner(),
-            Err(shared) => shared.found.borrow().clone(),
-        }
+    pub fn finish(self: Rc<Self>) -> BTreeMap<&'static str, RuleResult> {
+        self.found.take()
     }
 }
 
 impl<'c> Findings<'c> {
     /// The cluster that is diagnosed.
     pub fn cluster(&self) -> &'c Cluster {
-        self.run.0.cluster
+        self.run.cluster
     }
 
     /// The pods and Jobs that run stages in the active API.
     pub fn package_runs(&self) -> Rc<PackageRuns<'c>> {
-        let shared = &self.run.0;
-        let all = || Rc::new(shared.cluster.package_runs());
-        Rc::clone(shared.package_runs.get_or_init(all))
+        let run = &self.run;
+        let all = || Rc::new(run.cluster.package_runs());
+        Rc::clone(run.package_runs.get_or_init(all))
     }
 
     /// One reconcile of the operator.
     pub fn model(&self) -> Rc<Model<'c>> {
-        let shared = &self.run.0;
-        Rc::clone(shared.model.get_or_init(|| Rc::new(Model::new(shared.cluster))))
-    }
-
-    /// The work that follows once nothing hinders the operator.
-    pub fn resumed(&self) -> Rc<ResumedWork<'c>> {
-        let shared = &self.run.0;
-        Rc::clone(shared.resumed.get_or_init(|| Rc::new(ResumedWork::new(shared.cluster, self.model()))))
+        let run = &self.run;
+        Rc::clone(run.model.get_or_init(|| Rc::new(Model::new(run.cluster))))
     }
 
     /// The findings that keep nodes from making progress, for rules about effects.
-    pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
-        let found = |rule| self.of_rule(rule, cluster);
-        let troubles = &self.run.0.troubles;
-        Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(found))))
+    pub fn troubles(&self) -> Rc<NodeTroubles> {
+        let troubles = &self.run.troubles;
+        Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(|rule| self.of_rule(rule)))))
     }
 
     /// All rules of this kind except the running one.
@@ -126,19 +111,26 @@ impl<'c> Findings<'c> {
 
     /// The outlines of the findings of all rules except those about missing progress without a cause and about
     /// unreadable values.
-    pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
+    pub(super) fn of_all_others(&self) -> Vec<Finding> {
         let explains = |rule: &&&Rule| !matches!(rule.finds, Finds::Unexplained | Finds::Unknowns);
-        let others = ALL.iter().filter(explains);
         let mut outlines = Vec::new();
-        for rule in others {
-            outlines.extend(self.of_rule(rule, cluster).iter().map(Finding::outline));
+        for rule in ALL.iter().filter(explains) {
+            outlines.extend(self.of_rule(rule).iter().map(Finding::outline));
         }
         outlines
     }
 
     /// The findings of another rule.
-    pub(super) fn of_rule(&self, rule: &'static Rule, cluster: &Cluster) -> Rc<Vec<Finding>> {
-        self.run.of(rule, cluster).findings
+    pub(super) fn of_rule(&self, rule: &'static Rule) -> Rc<Vec<Finding>> {
+        self.run.of(rule).findings
+    }
+
+    /// The current batches of a custom resource.
+    pub fn batches(&mut self, skyhook: &Skyhook) -> Vec<Batch<'c>> {
+        if self.cluster().policy_not_read(skyhook) {
+            self.depends_on(Source::Policies);
+        }
+        self.model().batches(skyhook)
     }
 
     /// Declares that the result on this cluster depends on a source that is otherwise optional.

@@ -1,3 +1,5 @@
+use jiff::Timestamp;
+
 use super::{Findings, Grade, Subject};
 use crate::cluster::pod::ContainerStatus;
 use crate::cluster::{Cluster, Pod, owners};
@@ -38,10 +40,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for package_run in findings.package_runs().all().iter().filter(|run| run.job.is_some() && run.alive()) {
         let pods = package_run.pods.iter().filter(|pod| !pod.ended() && !pod.metadata.deleting());
         let found = pods.filter_map(|pod| Some((*pod, foreign(pod)?))).next();
-        let Some((pod, container)) = found else {
+        let Some((pod, (container, since))) = found else {
             continue;
         };
-        let since = done_at(pod);
         let (stage, package, name) = (&package_run.stage, &package_run.package, &container.name);
         let finding = findings.report(
             Subject::package_run(package_run),
@@ -76,17 +77,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// A running container of a pod whose own containers have all ended successfully.
-fn foreign(pod: &Pod) -> Option<&ContainerStatus> {
-    let ended =
-        |status: &ContainerStatus| status.state.terminated.as_ref().is_some_and(|end| end.exit_code == 0);
-    let done = pod.status.container_statuses.iter().find(|status| status.name == DONE)?;
-    let mut others = pod.status.container_statuses.iter().filter(|status| status.name != DONE);
-    others.find(|status| status.state.running.is_some() && ended(done))
-}
-
-/// The time at which the operator's own container ended.
-fn done_at(pod: &Pod) -> Option<jiff::Timestamp> {
-    let done = pod.status.container_statuses.iter().find(|status| status.name == DONE)?;
-    done.state.terminated.as_ref()?.finished_at
+/// A running container of a pod whose own container has ended successfully, and the time of that end.
+fn foreign(pod: &Pod) -> Option<(&ContainerStatus, Option<Timestamp>)> {
+    let mut containers = pod.status.container_statuses.iter();
+    let done = containers.clone().find(|status| status.name == DONE)?.state.terminated.as_ref()?;
+    let other = containers.find(|status| status.name != DONE && status.state.running.is_some())?;
+    (done.exit_code == 0).then_some((other, done.finished_at))
 }

@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
 use crate::view::list;
@@ -84,8 +82,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
         }
         let resource = configuration.resource();
-        let at = format!("/webhooks/{}/failurePolicy", refusing.index);
-        let patch = json!([{"op": "add", "path": at, "value": "Ignore"}]).to_string();
         finding
             .kubectl(
                 Grade::B1,
@@ -96,10 +92,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 },
                 ["edit", resource, name],
             )
-            .kubectl(
-                Grade::B1,
+            .ignore_failures(
                 "Or set failurePolicy to Ignore until the program runs",
-                ["patch", resource, name, "--type=json", "-p", &patch],
+                configuration,
+                std::iter::once(refusing.index),
             )
             .caveat(
                 "in the meantime, its checks are skipped for the whole cluster; its owner may revert the \

@@ -1,10 +1,8 @@
-use std::collections::BTreeSet;
-
 use super::support::overdue::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::Entry;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
-use crate::cluster::{Cluster, Node, PackageRun, Pod};
+use crate::cluster::{Cluster, PackageRun, Pod};
 
 rule! {
     /// The image of a package cannot be pulled on a node.
@@ -76,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         if may_come(&response, &trouble) {
-            finding.warning_while_young(cluster, pod);
+            finding.warning_if(cluster.is_recent(pod.metadata.creation_timestamp));
         }
         finding
             .set_failing_since(pod.metadata.creation_timestamp)
@@ -91,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         if matches!(refusal, PullFailure::Platform) {
-            architectures(cluster, finding, package_run);
+            finding.architecture(cluster, package_run.node);
         }
         if matches!(refusal, PullFailure::RateLimit | PullFailure::Credentials) {
             pull_with_secret(cluster, finding, &refusal);
@@ -124,26 +122,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Adds the architectures of the failing node and of the nodes on which the package runs.
-fn architectures(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRun<'_>) {
-    let of = |node: &Node| node.body().map(|body| body.system.architecture.to_string());
-    let Some(own) = cluster.node(package_run.node) else {
-        return;
-    };
-    finding.evidence(own, "status.nodeInfo.architecture", of(own).unwrap_or_default());
-    let with_entry = cluster.tracked(&package_run.skyhook).filter(|(_, on)| {
-        on.entries()
-            .iter()
-            .any(|entry| entry.name == package_run.package && entry.version == package_run.version)
-    });
-    let started = with_entry.filter_map(|(node, _)| of(node)).filter(|found| Some(found) != of(own).as_ref());
-    let others: BTreeSet<String> = started.collect();
-    if !others.is_empty() {
-        let others = Vec::from_iter(others).join(", ");
-        finding.evidence("nodes", "architectures on which the package has started", others);
-    }
-}
-
 /// The node-state entry of a version that an older operator uninstalls because it left the spec. No edit of the spec
 /// changes its image; without the entry, the operator deletes the pod and counts the version as uninstalled.
 fn left_spec<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
@@ -165,9 +143,8 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
     let package = skyhook.and_then(|s| s.package(&package_run.package));
     let own = package.and_then(|p| p.whole["agentImageOverride"].as_str()).filter(|image| !image.is_empty());
     if let Some((skyhook, image)) = skyhook.zip(own) {
-        let field = format!("spec.packages.{}.agentImageOverride", package_run.package);
         finding
-            .evidence(skyhook, field, image)
+            .package_field(skyhook, &package_run.package, "agentImageOverride", image)
             .kubectl(Grade::B2, "Correct the package's agentImageOverride", edit)
             .caveat(REPLACES);
         return;
@@ -274,12 +251,11 @@ fn response(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> Str
 
 /// Whether the next attempt may succeed: the registry was unreachable, or the first attempt failed without a refusal.
 fn may_come(response: &str, trouble: &ContainerTrouble<'_>) -> bool {
-    let first = match trouble.reason {
-        "RegistryUnavailable" => return true,
-        "ErrImagePull" => true,
-        "ImagePullBackOff" => false,
-        _ => return false,
-    };
     let mentions = |words: &[&str]| words.iter().any(|word| response.contains(word));
-    mentions(&UNREACHABLE) || first && !mentions(&REFUSED)
+    match trouble.reason {
+        "RegistryUnavailable" => true,
+        "ErrImagePull" => mentions(&UNREACHABLE) || !mentions(&REFUSED),
+        "ImagePullBackOff" => mentions(&UNREACHABLE),
+        _ => false,
+    }
 }

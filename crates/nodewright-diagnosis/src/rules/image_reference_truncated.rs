@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::value_refused::is_awaited;
 use super::{Findings, Grade, Subject};
 use crate::api::name::ImageParts;
 use crate::api::{ApiFlavor, Skyhook};
@@ -54,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook).package(name),
                 format!("the image reference of package {name} is truncated because it contains {why}"),
             );
-            finding.warning_if(!is_awaited(cluster, skyhook, name));
+            finding.warning_if(!is_awaited(cluster, skyhook, |other| other == name));
             let used = truncated(image);
             finding.package_field(skyhook, name, "image", &package.image);
             if *image != package.image {
@@ -90,10 +91,4 @@ fn mishandled_part(image: &str) -> Option<&'static str> {
         Some(_) => Some("a digest"),
         None => None,
     }
-}
-
-/// Whether the package still has to run on a selected node.
-fn is_awaited(cluster: &Cluster, skyhook: &Skyhook, name: &str) -> bool {
-    skyhook.is_active()
-        && cluster.selected(skyhook).any(|node| !cluster.placement(skyhook, name, node).is_done())
 }

@@ -92,11 +92,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             &node.name,
                         ],
                     )
-                    .caveat("the interrupt of this package is then skipped");
-                let title = "Otherwise run the package again";
-                if finding.rerun(title, skyhook, node, &entry.name) {
-                    finding.by_choice();
-                }
+                    .caveat("the interrupt of this package is then skipped")
+                    .rerun("Otherwise run the package again", skyhook, node, &entry.name)
+                    .by_choice();
             }
         }
     }

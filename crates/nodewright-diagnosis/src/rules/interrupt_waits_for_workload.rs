@@ -52,7 +52,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if protected.is_empty() {
             continue;
         }
-        let paths: Vec<String> = protected.iter().map(|pod| pod.path()).collect();
         let finding = findings.report(
             Subject::skyhook_on_node(drain.skyhook, drain.node).package(drain.package),
             format!(
@@ -63,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .mark_transient()
             .evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods on this node")
-            .evidence(drain.node, "pods", some_of(&paths));
+            .evidence(drain.node, "pods", some_of(protected.iter().map(|pod| pod.path())));
         let next = next.entry(drain.skyhook.name()).or_insert_with(|| {
             let nodes = model.all_progress(drain.skyhook.name());
             let begun = |node: &Node| drains.iter().any(|other| other.node.name == node.name);

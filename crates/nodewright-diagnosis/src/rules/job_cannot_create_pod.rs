@@ -1,5 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 
+use super::job_controller_stopped::ended_at;
 use super::{Findings, Subject};
 use crate::cluster::{Cluster, Event, Job, PackageRun, Source};
 
@@ -112,10 +113,5 @@ fn newest_refusal<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>, job: &
 
 /// The time at which the newest attempt ended, or else was created.
 fn last_attempt(package_run: &PackageRun<'_>) -> Option<Timestamp> {
-    let ends = package_run.pods.iter().flat_map(|pod| {
-        let status = &pod.status;
-        let all = status.init_container_statuses.iter().chain(&status.container_statuses);
-        all.filter_map(|c| c.state.terminated.as_ref()?.finished_at).chain(pod.metadata.creation_timestamp)
-    });
-    ends.max()
+    package_run.pods.iter().filter_map(|pod| ended_at(pod)).max()
 }

@@ -90,8 +90,8 @@ fn repair_controller(finding: &mut Finding) {
     );
 }
 
-/// The time at which the last container of a pod ended.
-fn ended_at(pod: &Pod) -> Option<Timestamp> {
+/// The time at which the last container of a pod ended, or else at which the pod was deleted or created.
+pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let containers = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
     let ended = containers.filter_map(|container| container.state.terminated.as_ref()?.finished_at);
     ended.max().or(pod.metadata.deletion_timestamp).or(pod.metadata.creation_timestamp)

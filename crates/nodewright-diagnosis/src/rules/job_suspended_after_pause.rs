@@ -1,5 +1,3 @@
-use jiff::Timestamp;
-
 use super::job_suspended_by_others::Suspensions;
 use super::{ENDED_RECONCILE, Findings, Severity, Subject};
 use crate::api::Status;
@@ -52,8 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let since = suspended.and_then(|c| c.last_transition_time);
         let rests = skyhook.status.status == Some(Status::Paused);
         let written = skyhook.metadata.managed_fields.iter().filter_map(|m| m.time).max();
-        let young = |at: Option<Timestamp>| cluster.is_recent(at);
-        if skyhook.paused() || rests && (!cluster.is_stale(since) || young(written)) {
+        if skyhook.paused() || rests && (!cluster.is_stale(since) || cluster.is_recent(written)) {
             continue;
         }
         let disabled = skyhook.disabled();

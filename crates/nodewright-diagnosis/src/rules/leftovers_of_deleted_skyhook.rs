@@ -91,22 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if absence == Certainty::Presumed {
                 finding.not_in_input(cluster, name);
             }
-            finding.remedy("List all leftovers", ["leftovers"]);
-            if marker {
-                finding
-                    .remedy(
-                        "Remove the record once the files are gone from the host",
-                        ["leftovers", "--clean", "--purge-state"],
-                    )
-                    .caveat(
-                        "the record of which packages are on the host is lost; nothing on the \
-                         host itself is changed",
-                    );
-            } else {
-                finding
-                    .remedy("Remove the leftovers", ["leftovers", "--clean"])
-                    .caveat("package records are kept, because package files may still be on the host");
-            }
+            finding.remove_leftovers(marker);
         }
     }
 }

@@ -54,29 +54,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "{why}, but the node still has the older operator's annotations or labels for {name}"
                 ),
             );
-            let object = node.reference();
-            let keys = format!("keys of {}", old.group());
-            finding.evidence(object, keys, name);
+            finding.evidence(node, format!("keys of {}", old.group()), name);
             if let Some(at) = cluster.skyhook(name).and_then(|s| cluster.migration().migrated_at(s)) {
                 let owner = format!("{}/{name}", cluster.flavor().name());
                 finding.evidence(owner, "legacy-migrated-at", at);
             }
-            finding.remedy("List all leftovers", ["leftovers"]);
             let copied = cluster.skyhook(name).is_some() && cluster.migration().is_adopted(node, name);
-            if on.is_marker() && !copied {
-                finding
-                    .remedy(
-                        "Remove the record once the files are gone from the host",
-                        ["leftovers", "--clean", "--purge-state"],
-                    )
-                    .caveat("this is the only record of which packages are on the host");
-                continue;
+            finding.remove_leftovers(on.is_marker() && !copied);
+            if copied {
+                finding.caveat("after a rollback, the older operator would not know what is installed");
             }
-            finding.remedy("Remove the leftovers", ["leftovers", "--clean"]).caveat(if copied {
-                "after a rollback, the older operator would not know what is installed"
-            } else {
-                "package records are kept, because package files may still be on the host"
-            });
         }
     }
 }

@@ -46,7 +46,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // The operator may have been rolled back; then the Skyhook is not a leftover.
             None => finding.severity(Severity::Warning).evidence("operator", "version", "unknown"),
         };
-        let resource = cluster.flavor().other().resource();
         finding
             .list_operators(
                 "See which version of the operator is running: an older one, if it was rolled back, finishes this rollout \
@@ -60,15 +59,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.warning_if(!cluster.is_stale(deleted));
                 finding.evidence(old, "deletionTimestamp", "set");
                 let ours = cluster.flavor().other().finalizer();
-                let others: Vec<&str> =
-                    old.metadata.finalizers.iter().map(String::as_str).filter(|f| *f != ours).collect();
-                if !others.is_empty() {
+                if old.metadata.finalizers.iter().any(|f| *f != ours) {
                     finding
-                        .evidence(old, "third-party finalizers", others.join(", "))
-                        .kubectl(
+                        .other_finalizers(old)
+                        .edit(
                             Grade::B1,
                             "Remove the third-party finalizer if its owner no longer exists",
-                            ["edit", &resource, old.name()],
+                            old,
                         )
                         .caveat("any cleanup tied to the finalizer is then skipped");
                 }
@@ -79,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .kubectl(
                         Grade::B2,
                         "Or delete the Skyhook; the NodeWright takes over",
-                        ["delete", &resource, old.name()],
+                        ["delete", &cluster.flavor().other().resource(), old.name()],
                     )
                     .caveat("unfinished work runs again under the newer operator");
             }

@@ -1,5 +1,3 @@
-use std::collections::HashMap;
-
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
@@ -45,10 +43,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if tainting.is_empty() {
         return;
     }
-    let marked = marked(cluster);
     for skyhook in &cluster.skyhooks {
-        let marked = marked.get(skyhook.name()).map_or(&[][..], Vec::as_slice);
-        let named = keys.iter().any(|key| names_taken_by(key).any(|name| name == skyhook.name()));
+        let takes = |key: &str| names_taken_by(key).any(|name| name == skyhook.name());
+        let named = keys.iter().any(|key| takes(key));
+        // The nodes whose taint record is removed by the deletion.
+        let marked =
+            cluster.nodes.iter().filter(|n| n.keys(flavor).auto_taints.iter().any(|taint| takes(taint)));
+        let marked: Vec<&str> = marked.map(|n| n.name.as_str()).collect();
         if !named && marked.is_empty() {
             continue;
         }
@@ -69,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(
                 format!("node/{first}"),
                 format!("annotation {key}… ending in {}", skyhook.name()),
-                format!("on {}", some_of(marked)),
+                format!("on {}", some_of(&marked)),
             );
         }
         for tainting in &tainting {
@@ -77,20 +78,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.edit(Grade::B1, title, tainting).caveat("new nodes are then no longer tainted");
         }
     }
-}
-
-/// The nodes whose taint record is removed by a deletion, by the name of the deleted custom resource.
-fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
-    let mut marked: HashMap<&str, Vec<&str>> = HashMap::new();
-    for node in &cluster.nodes {
-        for name in node.keys(cluster.flavor()).auto_taints.iter().flat_map(|taint| names_taken_by(taint)) {
-            let nodes = marked.entry(name).or_default();
-            if nodes.last() != Some(&node.name.as_str()) {
-                nodes.push(&node.name);
-            }
-        }
-    }
-    marked
 }
 
 /// Names of custom resources whose deletion removes the record of a taint: it removes every key that ends in `_NAME`.

@@ -1,6 +1,6 @@
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
-use crate::view::count;
+use crate::view::{Joined, count};
 
 rule! {
     /// A custom resource selects no node.
@@ -50,16 +50,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::skyhook(skyhook),
             format!("{skyhook} does not select any node, so it installs nothing"),
         );
-        let mut asked: Vec<String> =
-            selector.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        asked.extend(
-            selector
-                .match_expressions
-                .iter()
-                .map(|r| format!("{} {} ({})", r.key, r.operator, r.values.join(", "))),
-        );
+        let labels = selector.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let expressions = selector.match_expressions.iter();
+        let expressions = expressions.map(|r| format!("{} {} ({})", r.key, r.operator, r.values.join(", ")));
         finding
-            .evidence(skyhook, "spec.nodeSelectors", asked.join(", "))
+            .evidence(skyhook, "spec.nodeSelectors", labels.chain(expressions).joined(", "))
             .evidence("nodes", "that match", format!("0 of {}", count(cluster.nodes.items().len())))
             .kubectl(Grade::B0, "See the labels of the nodes", ["get", "nodes", "--show-labels"])
             .edit(Grade::B2, "Correct the selector", skyhook)
@@ -71,7 +66,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// remove finalizers. Whether the newer operator does so is known only after a deletion has taken long.
 fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.iter().filter(|s| !s.disabled()) {
-        let reference = skyhook.reference();
         let known = crate::model::profile::ends_pass_without_nodes(cluster)
             || cluster.is_stale(skyhook.metadata.deletion_timestamp);
         let held = skyhook.deleting() && skyhook.has_finalizer() && known;
@@ -79,9 +73,9 @@ fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let what = if held {
-            format!("does not finish the deletion of {reference}")
+            format!("does not finish the deletion of {skyhook}")
         } else {
-            format!("does nothing for {reference}")
+            format!("does nothing for {skyhook}")
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::mem::discriminant;
 
 use jiff::SignedDuration;
 
@@ -66,13 +66,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let deleter = deleter(node, deletion);
             let by = deleter.as_ref().map_or_else(String::new, |(name, _)| format!(" by {name}"));
-            let obstacles = Obstacles::of(cluster, node, &pods);
+            let obstacles = obstacles(cluster, pods.get(node.name.as_str()).map_or(&[], Vec::as_slice));
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
                 format!(
-                    "the node is being deleted{by}, with unfinished work of {}{}",
-                    skyhook.reference(),
-                    obstacles.clause()
+                    "the node is being deleted{by}, with unfinished work of {skyhook}{}",
+                    clause(&obstacles, deletion)
                 ),
             );
             finding.group_message(format!("the node is being deleted{by}, with unfinished work"));
@@ -96,8 +95,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if let Some(event) = events.max_by_key(|event| event.last) {
                 finding.evidence(node, format!("event {}", event.reason), &event.message);
             }
-            obstacles.evidence(finding);
-            obstacles.remedies(finding, cluster, node);
+            evidence(finding, &obstacles);
+            remedies(finding, cluster, node, obstacles.first());
         }
     }
 }
@@ -113,90 +112,89 @@ fn deleter(node: &Node, deletion: &NodeDeletion) -> Option<(&'static str, String
     by_finalizer.or_else(by_taint)
 }
 
-/// What the drain before the deletion waits for.
-#[derive(Default)]
-struct Obstacles<'a> {
-    /// Pods that refuse a disruption, with the annotation.
-    protected: Vec<(&'a Pod, String)>,
-    /// Pods whose eviction budgets refuse, with the budgets.
-    budgets: Vec<(&'a Pod, String)>,
-    /// Pods that are already ending.
-    ending: Vec<&'a Pod>,
-    /// Finalizers of owners other than the known ones.
-    finalizers: Vec<String>,
+/// Why the drain before the deletion waits for a pod.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Obstacle {
+    /// The pod refuses a disruption, with this annotation.
+    Protected(String),
+    /// These budgets refuse the eviction.
+    Budgets(String),
+    /// The pod is already ending.
+    Ending,
 }
 
-impl<'a> Obstacles<'a> {
-    fn of(cluster: &'a Cluster, node: &Node, pods: &HashMap<&str, Vec<&'a Pod>>) -> Obstacles<'a> {
-        let mut obstacles = Obstacles::default();
-        for pod in pods.get(node.name.as_str()).into_iter().flatten().copied() {
-            if pod.metadata.deleting() {
-                obstacles.ending.push(pod);
-            } else if let Some(annotation) = pod.refuses_disruption() {
-                obstacles.protected.push((pod, annotation));
-            } else if let Some(block) = cluster.evictions().block(pod) {
-                let budgets = match block {
-                    EvictionBlock::Budget(budget) => vec![budget],
-                    EvictionBlock::Overlap(budgets) => budgets,
-                };
-                let paths = budgets.iter().map(|budget| budget.path()).joined(", ");
-                obstacles.budgets.push((pod, paths));
+/// The pods that the drain before the deletion waits for, sorted by obstacle.
+fn obstacles<'a>(cluster: &Cluster, pods: &[&'a Pod]) -> Vec<(Obstacle, &'a Pod)> {
+    let obstacle = |pod: &Pod| {
+        if pod.metadata.deleting() {
+            return Some(Obstacle::Ending);
+        }
+        let annotation = pod.refuses_disruption().map(Obstacle::Protected);
+        annotation.or_else(|| {
+            let budgets = match cluster.evictions().block(pod)? {
+                EvictionBlock::Budget(budget) => vec![budget],
+                EvictionBlock::Overlap(budgets) => budgets,
+            };
+            Some(Obstacle::Budgets(budgets.iter().map(|budget| budget.path()).joined(", ")))
+        })
+    };
+    let mut obstacles: Vec<_> = pods.iter().filter_map(|pod| Some((obstacle(pod)?, *pod))).collect();
+    obstacles.sort_by(|(one, _), (other, _)| one.cmp(other));
+    obstacles
+}
+
+/// A clause about the first kind of obstacle, or else about finalizers of unknown owners; empty if there is neither.
+fn clause(obstacles: &[(Obstacle, &Pod)], deletion: &NodeDeletion) -> String {
+    let Some((first, _)) = obstacles.first() else {
+        let unknown = deletion.finalizers.iter().filter(|name| owners::of_finalizer(name).is_none());
+        let unknown = unknown.joined(", ");
+        let clause = format!("; the deletion waits for finalizer {unknown}");
+        return if unknown.is_empty() { unknown } else { clause };
+    };
+    let why = match first {
+        Obstacle::Protected(_) => "which must not be disrupted".to_owned(),
+        Obstacle::Budgets(budgets) => format!("whose eviction PodDisruptionBudget {budgets} refuses"),
+        Obstacle::Ending => "which is terminating".to_owned(),
+    };
+    let alike = obstacles.iter().filter(|(other, _)| discriminant(other) == discriminant(first));
+    format!("; the deletion waits for pod {}, {why}", some_of(alike.map(|(_, pod)| pod.path())))
+}
+
+fn evidence(finding: &mut Finding, obstacles: &[(Obstacle, &Pod)]) {
+    for (obstacle, pod) in obstacles {
+        match obstacle {
+            Obstacle::Protected(annotation) => finding.evidence(pod, "refuses disruptions", annotation),
+            Obstacle::Budgets(budgets) => {
+                finding.evidence(pod, "eviction refused by poddisruptionbudget", budgets)
             }
-        }
-        let finalizers = node.deletion.iter().flat_map(|deletion| &deletion.finalizers);
-        obstacles.finalizers =
-            finalizers.filter(|name| owners::of_finalizer(name).is_none()).cloned().collect();
-        obstacles
-    }
-
-    /// A clause about the first kind of obstacle; empty if none is known.
-    fn clause(&self) -> String {
-        let names = |pods: &mut dyn Iterator<Item = &Pod>| some_of(&pods.map(Pod::path).collect::<Vec<_>>());
-        if !self.protected.is_empty() {
-            let pods = names(&mut self.protected.iter().map(|(pod, _)| *pod));
-            format!("; the deletion waits for pod {pods}, which must not be disrupted")
-        } else if let Some((_, budgets)) = self.budgets.first() {
-            let pods = names(&mut self.budgets.iter().map(|(pod, _)| *pod));
-            format!(
-                "; the deletion waits for pod {pods}, whose eviction PodDisruptionBudget {budgets} refuses"
-            )
-        } else if !self.ending.is_empty() {
-            let pods = names(&mut self.ending.iter().copied());
-            format!("; the deletion waits for pod {pods}, which is terminating")
-        } else if !self.finalizers.is_empty() {
-            format!("; the deletion waits for finalizer {}", self.finalizers.join(", "))
-        } else {
-            String::new()
-        }
-    }
-
-    fn evidence(&self, finding: &mut Finding) {
-        for (pod, annotation) in &self.protected {
-            finding.evidence(pod, "refuses disruptions", annotation);
-        }
-        for (pod, budgets) in &self.budgets {
-            finding.evidence(pod, "eviction refused by poddisruptionbudget", budgets);
-        }
-        for pod in &self.ending {
-            let since = pod.metadata.deletion_timestamp.unwrap_or_default();
-            finding.evidence(pod, "deletionTimestamp", since).finalizers(*pod, &pod.metadata);
-        }
-    }
-
-    fn remedies(&self, finding: &mut Finding, cluster: &Cluster, node: &Node) {
-        let end = |finding: &mut Finding, pod: &Pod, caveat: &str| {
-            let words = ["delete", "pod", "-n", pod.namespace(), pod.name()];
-            finding
-                .kubectl(Grade::B3, "Or delete the pod now; its node is then deleted", words)
-                .by_choice()
-                .caveat(caveat);
+            Obstacle::Ending => {
+                let since = pod.metadata.deletion_timestamp.unwrap_or_default();
+                finding.evidence(pod, "deletionTimestamp", since).finalizers(pod, &pod.metadata)
+            }
         };
-        if let Some((pod, _)) = self.protected.first() {
-            finding.describe_pod("Wait until the pod has finished its work; see what it runs", pod);
-            end(finding, pod, "the work of the pod is lost unless it can continue elsewhere");
-        } else if let Some((pod, budgets)) = self.budgets.first() {
-            let (namespace, budget) = (pod.namespace(), budgets.split(", ").next().unwrap_or_default());
-            let name = budget.rsplit('/').next().unwrap_or_default();
+    }
+}
+
+fn remedies(finding: &mut Finding, cluster: &Cluster, node: &Node, obstacle: Option<&(Obstacle, &Pod)>) {
+    let Some((obstacle, pod)) = obstacle else {
+        finding
+            .describe_node("See in the events of the node what the deletion waits for", &node.name)
+            .pods_on_node("See what still runs on the node", &node.name);
+        return;
+    };
+    match obstacle {
+        Obstacle::Protected(_) => finding
+            .describe_pod("Wait until the pod has finished its work; see what it runs", pod)
+            .kubectl(
+                Grade::B3,
+                "Or delete the pod now; its node is then deleted",
+                ["delete", "pod", "-n", pod.namespace(), pod.name()],
+            )
+            .by_choice()
+            .caveat("the work of the pod is lost unless it can continue elsewhere"),
+        Obstacle::Budgets(budgets) => {
+            let budget = budgets.split(", ").next().unwrap_or_default();
+            let (namespace, name) = (pod.namespace(), budget.rsplit('/').next().unwrap_or_default());
             finding
                 .describe("See why the budget refuses the eviction", "poddisruptionbudget", namespace, name)
                 .kubectl(
@@ -204,18 +202,12 @@ impl<'a> Obstacles<'a> {
                     "Relax the budget until the node is deleted, or scale up the protected workload",
                     ["edit", "poddisruptionbudget", "-n", namespace, name],
                 )
-                .caveat("the pods are then evicted");
-        } else if let Some(pod) = self.ending.first() {
-            let until = pod.metadata.deletion_timestamp.filter(|until| *until > cluster.taken_at);
-            match until {
-                Some(until) => {
-                    finding.describe_pod(&format!("Wait: the pod has until {until} to terminate"), pod)
-                }
-                None => finding.describe_pod("See why the pod does not end", pod),
-            };
-        } else {
-            finding.describe_node("See in the events of the node what the deletion waits for", &node.name);
-            finding.pods_on_node("See what still runs on the node", &node.name);
+                .caveat("the pods are then evicted")
         }
-    }
+        Obstacle::Ending => {
+            let until = pod.metadata.deletion_timestamp.filter(|until| *until > cluster.taken_at);
+            let wait = until.map(|until| format!("Wait: the pod has until {until} to terminate"));
+            finding.describe_pod(wait.as_deref().unwrap_or("See why the pod does not end"), pod)
+        }
+    };
 }

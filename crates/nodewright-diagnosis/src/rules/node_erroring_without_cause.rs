@@ -42,20 +42,61 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
-        for node in cluster.selected(skyhook) {
+        for node in model.unfinished(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             let Some(on) =
                 on.filter(|on| is_without_cause(cluster, &model, &package_runs, skyhook, node, on))
             else {
                 continue;
             };
-            let troubles = findings.troubles(cluster);
+            let troubles = findings.troubles();
             let explained = troubles
                 .gravest_on(skyhook.name(), &node.name)
                 .is_some_and(|f| f.severity == Severity::Error);
-            if !explained {
-                report(cluster, findings, &package_runs, skyhook, node, on);
+            if explained {
+                continue;
             }
+            let name = skyhook.name();
+            let finding = findings.report(
+                Subject::skyhook_on_node(skyhook, node),
+                format!("the node counts as failed for {skyhook}, but no package is recorded as erroring on the node"),
+            );
+            finding.evidence(node, keys::status(cluster.flavor(), name), "erroring");
+            let given_up = has_given_up(&package_runs, skyhook, node, on);
+            let settled = match node.annotated {
+                Some(at) => settled(cluster, at),
+                None => cluster.is_stale(failing_since(cluster, skyhook, node)),
+            };
+            let sure = given_up || settled;
+            finding.warning_if(!sure || cluster.certainty_of_no_package_run() == Certainty::Presumed);
+            let open: Vec<&Entry> = open_entries(cluster, skyhook, on).collect();
+            for entry in &open {
+                finding.entry(&node.name, entry);
+            }
+            finding.operator_log(cluster, "Check the operator's log for messages about the node");
+            for entry in &open {
+                let Some(package_run) = package_runs.newest(name, &node.name, entry) else {
+                    continue;
+                };
+                finding.package_run_trouble(cluster, package_run);
+                finding.read_logs(name, &node.name, &entry.name, &entry.stage);
+                let run = Some(package_run);
+                if finding.retry_given_up(run, skyhook, &node.name, entry) || entry.stage.is_uninstall() {
+                    continue;
+                }
+                finding.rerun("Once the cause is gone, run the package again", skyhook, node, &entry.name);
+            }
+            if !given_up && !skyhook.deleting() {
+                finding
+                    .reset_batches(
+                        "If nothing failed here, set the erroring nodes to waiting and reset the batch state",
+                        skyhook,
+                        None,
+                    )
+                    .caveat("every erroring node of the custom resource is set to waiting, and the rollout starts again from the first batch")
+                    .by_choice();
+            }
+            finding.reset_node("Once the cause is gone, reset the node", cluster, skyhook, node);
         }
     }
 }
@@ -71,7 +112,7 @@ fn is_without_cause<'a>(
 ) -> bool {
     let failed = on.entries().iter().any(|e| e.state == State::Erroring);
     let stands = on.status == Some(Status::Erroring) && !failed && !on.is_malformed();
-    if !stands || on.drain_timed_out() || model.is_done_on(skyhook, node) {
+    if !stands || on.drain_timed_out() {
         return false;
     }
     if has_given_up(package_runs, skyhook, node, on) {
@@ -115,59 +156,4 @@ fn has_given_up<'a>(
         let newest = package_runs.newest(skyhook.name(), &node.name, entry);
         newest.is_some_and(|run| run.job.is_some_and(Job::gave_up))
     })
-}
-
-fn report<'a>(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    package_runs: &PackageRuns<'a>,
-    skyhook: &Skyhook,
-    node: &'a Node,
-    on: &NodeRecord,
-) {
-    let name = skyhook.name();
-    let reference = skyhook.reference();
-    let message = format!(
-        "the node counts as failed for {reference}, but no package is recorded as erroring on the node"
-    );
-    let finding = findings.report(Subject::node(&node.name, Some(name)), message);
-    let object = node.reference();
-    let key = keys::status(cluster.flavor(), name);
-    finding.evidence(&object, key, "erroring");
-    let given_up = has_given_up(package_runs, skyhook, node, on);
-    let settled = match node.annotated {
-        Some(at) => settled(cluster, at),
-        None => cluster.is_stale(failing_since(cluster, skyhook, node)),
-    };
-    let sure = given_up || settled;
-    finding.warning_if(!sure || cluster.certainty_of_no_package_run() == Certainty::Presumed);
-    let open: Vec<&Entry> = open_entries(cluster, skyhook, on).collect();
-    for entry in &open {
-        finding.entry(&node.name, entry);
-    }
-    finding.operator_log(cluster, "Check the operator's log for messages about the node");
-    for entry in &open {
-        let Some(package_run) = package_runs.newest(name, &node.name, entry) else {
-            continue;
-        };
-        finding.package_run_trouble(cluster, package_run);
-        finding.read_logs(name, &node.name, &entry.name, &entry.stage);
-        let run = Some(package_run);
-        if finding.retry_given_up(run, skyhook, &node.name, entry) || entry.stage.is_uninstall() {
-            continue;
-        }
-        let title = "Once the cause is gone, run the package again";
-        finding.rerun(title, skyhook, node, &entry.name);
-    }
-    if !given_up && !skyhook.deleting() {
-        finding
-            .reset_batches(
-                "If nothing failed here, set the erroring nodes to waiting and reset the batch state",
-                skyhook,
-                None,
-            )
-            .caveat("every erroring node of the custom resource is set to waiting, and the rollout starts again from the first batch")
-            .by_choice();
-    }
-    finding.reset_node("Once the cause is gone, reset the node", cluster, skyhook, node);
 }

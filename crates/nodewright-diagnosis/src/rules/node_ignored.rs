@@ -30,13 +30,10 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
-    let refused = findings.of_rule(&drain_blocked::RULE, cluster);
+    let refused = findings.of_rule(&drain_blocked::RULE);
     let model = findings.model();
     for skyhook in cluster.skyhooks.iter().filter(|s| !s.disabled()) {
-        for node in cluster.selected(skyhook) {
-            if !node.ignored(flavor) || model.is_done_on(skyhook, node) {
-                continue;
-            }
+        for node in model.unfinished(skyhook).filter(|node| node.ignored(flavor)) {
             let (done, all) = cluster.progress(skyhook, node);
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),

@@ -1,5 +1,3 @@
-use jiff::Timestamp;
-
 use super::support::evidence::{is_reboot, open_entries, some_of};
 use super::{Findings, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
@@ -56,7 +54,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let lasts = cluster.is_stale(Some(since));
             // Another rule reports nodes that are being deleted.
-            if !lasts && is_rebooted(cluster, node) || node.deletion.is_some() && !skyhook.deleting() {
+            let rebooted = || cluster.skyhooks.iter().any(|skyhook| reboots(cluster, skyhook, node));
+            if !lasts && rebooted() || node.deletion.is_some() && !skyhook.deleting() {
                 continue;
             }
             let waited_for: Vec<&str> =
@@ -69,19 +68,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if !unfinished {
                 continue;
             }
-            let reference = skyhook.reference();
-            let how = if lasts { "has not been ready for a long time" } else { "is not ready" };
             let what = if skyhook.deleting() {
-                format!("the deletion of {reference} waits for an uninstall on it")
+                format!("the deletion of {skyhook} waits for an uninstall on it")
             } else {
-                format!("{reference} has unfinished work on it")
+                format!("{skyhook} has unfinished work on it")
             };
             let kubelet = node.kubelet_message().unwrap_or_default();
             let shutting_down = lasts && kubelet.contains(SHUTTING_DOWN);
-            let how = if shutting_down {
-                "has been shutting down for a long time: its shutdown or reboot does not finish"
+            let (how, title) = if shutting_down {
+                (
+                    "has been shutting down for a long time: its shutdown or reboot does not finish",
+                    "See on the machine's console what prevents the shutdown from completing, and finish it there",
+                )
             } else {
-                how
+                let how = if lasts { "has not been ready for a long time" } else { "is not ready" };
+                (how, "See the state of the node, and repair it")
             };
             let quoted = if kubelet.is_empty() {
                 String::new()
@@ -94,18 +95,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
             if !lasts {
                 finding.severity(Severity::Warning).mark_transient();
-            } else if may_be_rebooting(cluster, skyhook, node, since) {
+            } else if reboots(cluster, skyhook, node) && cluster.seconds_from(since) < LONGEST_REBOOT {
                 finding.severity(Severity::Warning);
             }
-            let object = node.reference();
-            finding.since(Some(since)).evidence(
-                &object,
-                "condition Ready",
-                format!("not True since {since}{quoted}"),
-            );
+            let ready = format!("not True since {since}{quoted}");
+            finding.since(Some(since)).evidence(node, "condition Ready", ready);
             let holders = node.cordon_holders().into_iter().filter(|_| node.cordoned() == Some(true));
             for holder in holders.filter(|holder| *holder != Holder::unknown()) {
-                finding.evidence(&object, "kept cordoned by", holder);
+                finding.evidence(node, "kept cordoned by", holder);
             }
             if let Some(on) = cluster.on_node(node, skyhook.name()) {
                 for entry in open_entries(cluster, skyhook, on) {
@@ -117,21 +114,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.evidence(package_run, "ended", "no, according to the node's last report");
                 }
             }
-            finding.describe_node(
-                if shutting_down {
-                    "See on the machine's console what prevents the shutdown from completing, and finish \
-                     it there"
-                } else {
-                    "See the state of the node, and repair it"
-                },
-                &node.name,
-            );
+            finding.describe_node(title, &node.name);
             if !lasts {
                 continue;
             }
             if skyhook.deleting() {
                 finding
-                    .evidence(&object, "packages still to be uninstalled", some_of(&waited_for))
+                    .evidence(node, "packages still to be uninstalled", some_of(&waited_for))
                     .remedy(
                         "Reset the node if it will not come back",
                         ["reset", skyhook.name(), "--node", &node.name],
@@ -153,16 +142,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether any custom resource reboots the node.
-fn is_rebooted(cluster: &Cluster, node: &Node) -> bool {
-    cluster.skyhooks.iter().any(|skyhook| reboots(cluster, skyhook, node))
-}
-
-/// Whether the node may still be rebooting, which takes long on a large machine.
-fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Timestamp) -> bool {
-    reboots(cluster, skyhook, node) && cluster.seconds_from(since) < LONGEST_REBOOT
-}
-
+/// Whether the custom resource is rebooting the node.
 fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let on = cluster.on_node(node, skyhook.name());
     on.into_iter()

@@ -7,7 +7,7 @@ use super::support::standstill::{last_activity, unknown_activity};
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::history::PROMPT;
-use crate::cluster::{Certainty, Cluster, Node, PackageRun, PackageRuns};
+use crate::cluster::{Certainty, Cluster, Node, Pod};
 use crate::view::plural;
 
 rule! {
@@ -56,7 +56,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    let delaying = delaying_interrupts(&package_runs);
     let mut others = None;
     let running = cluster.skyhooks.iter().filter(|s| !s.deleting());
     for skyhook in running {
@@ -64,15 +63,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let open = model.actionable_nodes(skyhook);
-        // Other rules report nodes that the operator counts as failed.
-        let failed = |node: &&Node| cluster.status_on(skyhook, node) == Status::Erroring;
-        // Evicted pods may have a grace period of hours.
-        let drains = |node: &&Node| {
-            let drain = model.drain_progress(skyhook.name(), node);
-            let pods = drain.into_iter().filter_map(|drain| drain.pods).flatten();
-            pods.into_iter().any(|pod| pod.metadata.deleting())
+        let drained = |node: &&'_ Node| {
+            model.drain_progress(skyhook.name(), node).and_then(|drain| drain.pods).unwrap_or_default()
         };
-        if open.is_empty() || open.iter().any(failed) || open.iter().any(drains) {
+        let drained: Vec<&Pod> = open.iter().flat_map(drained).collect();
+        // Evicted pods may have a grace period of hours.
+        // Other rules report most nodes that the operator counts as failed.
+        let failed = |node: &&Node| {
+            cluster.status_on(skyhook, node) == Status::Erroring
+                && findings.troubles().gravest_on(skyhook.name(), &node.name).is_some()
+        };
+        if open.is_empty() || open.iter().any(failed) || drained.iter().any(|pod| pod.metadata.deleting()) {
             continue;
         }
         let meta = &skyhook.metadata;
@@ -85,6 +86,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(last) = last_activity(cluster, &package_runs, skyhook, &open) else {
             continue;
         };
+        let allowed = drained.iter().filter_map(|pod| cluster.evictions().allowed_since(pod)).max();
+        let last = allowed.map_or(last, |at| at.max(last));
         let quiet = cluster.taken_at.duration_since(last);
         let untouched = skyhook.is_untouched();
         if quiet < if untouched { UNSEEN } else { QUIET } {
@@ -94,25 +97,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             findings.undetermined(unknown);
             continue;
         }
-        let others = others.get_or_insert_with(|| OtherFindings::of(findings, cluster));
+        let others = others.get_or_insert_with(|| OtherFindings::of(findings));
         if others.explain(skyhook, &open) {
             continue;
         }
         let complete = skyhook.status.status == Some(Status::Complete);
         let nodes = plural(open.len(), "node");
-        let reference = skyhook.reference();
         let message = if untouched && skyhook.has_finalizer() {
-            format!("the operator has not set a status on {reference} yet")
+            format!("the operator has not set a status on {skyhook} yet")
         } else if untouched {
             format!(
-                "the operator has not processed {reference} yet: it has neither the operator's finalizer nor a status"
+                "the operator has not processed {skyhook} yet: it has neither the operator's finalizer nor a status"
             )
         } else if complete {
             format!(
-                "{reference} has status complete, but packages are unfinished on {nodes} and no pod or job is running"
+                "{skyhook} has status complete, but packages are unfinished on {nodes} and no pod or job is running"
             )
         } else {
-            format!("{reference} has unfinished packages on {nodes}, and no pod or job is running")
+            format!("{skyhook} has unfinished packages on {nodes}, and no pod or job is running")
         };
         let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
@@ -130,8 +132,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let sure = hopeless || untouched || !unseen;
             finding.severity(if sure { Severity::Warning } else { Severity::Info }).mark_transient();
         }
-        for (other, node) in in_the_way(skyhook, &delaying, &names) {
-            finding.waits_for_node(&other, node);
+        if skyhook.packages().any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
+            let delaying = package_runs.all().iter().filter(|run| run.delays_interrupts());
+            let open: HashSet<&str> = names.iter().copied().collect();
+            for run in delaying.filter(|run| open.contains(run.node)) {
+                finding.waits_for_node(&run.skyhook, run.node);
+            }
         }
         finding.no_package_run(cluster, "package pods and jobs");
         finding.operator_log(cluster, "Check the operator's log for the cause");
@@ -149,9 +155,9 @@ struct OtherFindings {
 }
 
 impl OtherFindings {
-    fn of(findings: &Findings, cluster: &Cluster) -> OtherFindings {
+    fn of(findings: &Findings) -> OtherFindings {
         let mut others = OtherFindings::default();
-        for finding in findings.of_all_others(cluster) {
+        for finding in findings.of_all_others() {
             others.explain_all |= finding.blocks_reconcile() || finding.refuses_installs();
             match (&finding.subject.skyhook, &finding.subject.node) {
                 (Some(skyhook), _) => {
@@ -184,30 +190,6 @@ impl OtherFindings {
             || own.is_some_and(|own| own.iter().any(explains))
             || names.iter().any(|name| self.nodes.contains(*name))
     }
-}
-
-/// Custom resources and nodes of the runs that delay an interrupt of this custom resource.
-fn in_the_way<'a>(
-    skyhook: &Skyhook,
-    delaying: &HashMap<&'a str, Vec<&PackageRun<'a>>>,
-    nodes: &[&str],
-) -> Vec<(String, &'a str)> {
-    if !skyhook.packages().any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
-        return Vec::new();
-    }
-    let here = nodes.iter().filter_map(|node| delaying.get(node));
-    here.flatten().map(|run| (run.skyhook.clone(), run.node)).collect()
-}
-
-/// The package runs that delay interrupts, by node.
-fn delaying_interrupts<'s, 'a>(
-    package_runs: &'s PackageRuns<'a>,
-) -> HashMap<&'a str, Vec<&'s PackageRun<'a>>> {
-    let mut delaying: HashMap<&str, Vec<&PackageRun<'_>>> = HashMap::new();
-    for run in package_runs.all().iter().filter(|run| run.delays_interrupts()) {
-        delaying.entry(run.node).or_default().push(run);
-    }
-    delaying
 }
 
 /// Whether a recent change without a recorded time may be unnoticed by the operator.

@@ -1,5 +1,3 @@
-use std::collections::HashMap;
-
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
@@ -39,41 +37,31 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if new.executor() != crate::api::Executor::Job {
         return;
     }
-    let label = old.key("name");
-    let mut alive: HashMap<&str, Vec<String>> = HashMap::new();
-    for pod in cluster.pods.iter().filter(|p| !p.ended()) {
-        if let Some(name) = pod.metadata.labels.get(&label) {
-            alive.entry(name).or_default().push(pod.path());
-        }
-    }
-    for skyhook in cluster.skyhooks.iter().filter(|s| !s.is_active()) {
-        if skyhook.mirrored_from().is_none() {
+    let package_runs = cluster.package_runs_of(old);
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.is_active() && s.mirrored_from().is_some()) {
+        let own = package_runs.iter().filter(|run| run.skyhook == skyhook.name());
+        let alive: Vec<String> =
+            own.flat_map(|run| &run.pods).filter(|p| !p.ended()).map(|p| p.path()).collect();
+        if alive.is_empty() {
             continue;
         }
-        let Some(paths) = alive.get(skyhook.name()) else {
-            continue;
-        };
-        let selector = format!("{label}={}", skyhook.name());
+        let (state, verb) = if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
+        let selector = format!("{}={}", old.key("name"), skyhook.name());
         findings
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} of the older operator {} still running: if {skyhook} is {}, the newer operator \
+                    "{} of the older operator {} still running: if {skyhook} is {verb}d, the newer operator \
                      starts jobs for the same nodes",
-                    plural(paths.len(), "pod"),
-                    if paths.len() == 1 { "is" } else { "are" },
-                    if skyhook.paused() { "resumed" } else { "enabled" }
+                    plural(alive.len(), "pod"),
+                    if alive.len() == 1 { "is" } else { "are" }
                 ),
             )
-            .evidence("pods", format!("with {selector}"), some_of(paths))
-            .evidence(skyhook, "state", if skyhook.paused() { "paused" } else { "disabled" })
+            .evidence("pods", format!("with {selector}"), some_of(&alive))
+            .evidence(skyhook, "state", state)
             .kubectl(
                 Grade::B0,
-                if skyhook.paused() {
-                    "Wait until the pods end before you resume the custom resource"
-                } else {
-                    "Wait until the pods end before you enable the custom resource"
-                },
+                format!("Wait until the pods end before you {verb} the custom resource"),
                 ["get", "pods", "-A", "-l", &selector],
             );
     }

@@ -66,9 +66,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 fn report_none(cluster: &Cluster, findings: &mut Findings) {
     let work_in_progress = work_in_progress(cluster, &findings.model());
+    let ending = terminating(cluster);
     let finding = findings.report(
         Subject::object("Deployment", "operator"),
-        match terminating(cluster).first() {
+        match ending.first() {
             Some(namespace) => format!(
                 "no deployment of the operator was found, and namespace {} is Terminating, so the custom resources are not \
                  reconciled",
@@ -81,7 +82,6 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
         finding.severity(Severity::Warning);
     }
     finding.mark_permanent().evidence("deployments", "running the operator", "none");
-    let ending = terminating(cluster);
     for namespace in &ending {
         let name = &namespace.metadata.name;
         let object = format!("namespace/{name}");
@@ -121,8 +121,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
     }
     let names: Vec<&str> = cluster.skyhooks.iter().filter(|s| !s.deleting()).map(Skyhook::name).collect();
     if let Some(first) = names.first() {
-        let resource = cluster.flavor().resource();
-        let delete = ["delete", &resource, "--wait=false"];
+        let delete = ["delete", &cluster.flavor().resource(), "--wait=false"];
         let strip = if cluster.webhooks().unreachable("UPDATE", None).is_empty() {
             "then strip"
         } else {
@@ -198,26 +197,18 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     add_pod_problems(finding, cluster, deployment);
     finding.effect_of(&["SKY503"]);
     finding.warning_if(cluster.operator().coming_up_since().is_some());
-    if zero {
-        finding.scale_up("Scale up the operator", deployment);
-    } else if let Some(key) = circle {
-        let title =
-            format!("Add a toleration of {key} to the operator's Deployment, in the values of its chart");
-        finding
-            .edit_operator(Grade::B2, &title, deployment)
-            .caveat("rollouts that were in progress continue");
-    } else {
-        if let Some(limit) = limit {
-            let title = format!(
-                "Raise the operator's memory limit, which is {limit:.0} MiB, in the values of its chart"
-            );
-            finding
-                .edit_operator(Grade::B2, &title, deployment)
-                .caveat("rollouts that were in progress continue");
-        } else {
-            finding.describe_operator("See why", deployment);
-        }
-    }
+    let change = match (circle, limit) {
+        (Some(key), _) => Some(format!("Add a toleration of {key} to the operator's Deployment")),
+        (None, Some(limit)) => Some(format!("Raise the operator's memory limit, which is {limit:.0} MiB")),
+        (None, None) => None,
+    };
+    match change {
+        _ if zero => finding.scale_up("Scale up the operator", deployment),
+        Some(change) => finding
+            .edit_operator(Grade::B2, &format!("{change}, in the values of its chart"), deployment)
+            .caveat("rollouts that were in progress continue"),
+        None => finding.describe_operator("See why", deployment),
+    };
 }
 
 /// The key of a runtime-required taint that keeps the operator's pod from all nodes: only the operator would remove it.
@@ -246,17 +237,11 @@ fn add_pod_problems(finding: &mut Finding, cluster: &Cluster, operator: &Deploym
         finding.evidence(operator, "condition ReplicaFailure", failure);
     }
     for pod in cluster.operator().pods_of(operator) {
-        let object = pod.reference();
         if let Some(why) = pod.unschedulable() {
-            finding.evidence(&object, "condition PodScheduled", why);
+            finding.evidence(pod, "condition PodScheduled", why);
         }
         if let Some(ended) = pod.trouble().or_else(|| pod.last_failure()) {
             finding.container_trouble(cluster, pod, &ended);
         }
-    }
-    if out_of_memory(cluster, operator)
-        && let Some(limit) = operator.memory_limit()
-    {
-        finding.evidence(operator, "resources.limits.memory", format!("{limit:.0} MiB"));
     }
 }

@@ -1,5 +1,6 @@
+use super::remedies::usual::OPERATOR;
 use super::{Findings, Grade, Subject};
-use crate::cluster::{Cluster, Deployment};
+use crate::cluster::Cluster;
 use crate::view::count;
 
 rule! {
@@ -43,44 +44,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let needed = (nodes as f64 * 0.8 * (packages as f64 * 0.4).max(1.0)).max(DEFAULT);
     for operator in cluster.operator().acting() {
-        if let Some(limit) = operator.memory_limit().filter(|limit| *limit < needed) {
-            report(findings, operator, nodes, packages, limit, needed);
-        }
+        let Some(limit) = operator.memory_limit().filter(|limit| *limit < needed) else {
+            continue;
+        };
+        let memory = format!("{limit:.0} MiB");
+        findings
+            .report(
+                Subject::deployment(operator),
+                format!(
+                    "the operator's memory limit is {memory}, but the operator may need up to {needed:.0} MiB in this cluster"
+                ),
+            )
+            .evidence(operator, "resources.limits.memory", &memory)
+            .evidence("nodes", "in the cluster", count(nodes))
+            .evidence("custom resources", "largest number of packages", packages)
+            .kubectl(
+                Grade::B0,
+                "Check whether the operator was OOM-killed, then raise the limit in the chart's values",
+                ["describe", "pods", "-n", operator.namespace(), "-l", OPERATOR],
+            );
     }
-}
-
-fn report(
-    findings: &mut Findings,
-    operator: &Deployment,
-    nodes: usize,
-    packages: usize,
-    limit: f64,
-    needed: f64,
-) {
-    findings
-        .report(
-            Subject::deployment(operator),
-            format!(
-                "the operator's memory limit is {limit:.0} MiB, but the operator may need up to {needed:.0} MiB in this cluster"
-            ),
-        )
-        .evidence(
-            operator,
-            "resources.limits.memory",
-            format!("{limit:.0} MiB"),
-        )
-        .evidence("nodes", "in the cluster", count(nodes))
-        .evidence("custom resources", "largest number of packages", packages)
-        .kubectl(
-            Grade::B0,
-            "Check whether the operator was OOM-killed, then raise the limit in the chart's values",
-            [
-                "describe",
-                "pods",
-                "-n",
-                operator.namespace(),
-                "-l",
-                "control-plane=controller-manager",
-            ],
-        );
 }

@@ -38,7 +38,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.skyhook(&package_run.skyhook).is_some() {
             continue;
         }
-        let reference = package_run.reference();
         let presumed = absence == Certainty::Presumed;
         let finding = findings.report(
             Subject::package_run(package_run),
@@ -50,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if presumed { "is not in the capture" } else { "is gone" }
             ),
         );
-        finding.since(package_run.created()).evidence(&reference, "belongs to", &package_run.skyhook);
+        finding.since(package_run.created()).evidence(package_run, "belongs to", &package_run.skyhook);
         if presumed {
             finding.severity(Severity::Info).not_in_input(cluster, &package_run.skyhook);
         } else {

@@ -37,32 +37,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let presumed = cluster.skyhooks_absence() == Certainty::Presumed;
     for name in cluster.names_on_nodes() {
-        let skyhook = cluster.skyhook(name);
+        let owner = match cluster.skyhook(name) {
+            Some(_) => format!("a previous {name}"),
+            None if presumed => format!("{name}, which is not in the capture"),
+            None => format!("{name}, which is gone"),
+        };
         for (node, on) in cluster.tracked(name) {
             for entry in
                 on.entries().iter().filter(|e| e.stage == Stage::Uninstall && e.state == State::Complete)
             {
-                let subject = Subject::node(&node.name, Some(name)).package(&entry.name);
                 let finding = findings.report(
-                    subject,
-                    match skyhook {
-                        None if presumed => format!(
-                            "the uninstall of package {} is recorded as finished for {name}, which is not \
-                             in the capture: if {name} was deleted and is created again, the operator \
-                             installs the package once, even if its uninstall is requested",
-                            entry.name
-                        ),
-                        None => format!(
-                            "the uninstall of package {} is recorded as finished, but {name} is gone: \
-                             if {name} is created again, the operator installs the package once, even if its uninstall is requested",
-                            entry.name
-                        ),
-                        Some(_) => format!(
-                            "the uninstall of package {} is still recorded as finished from a previous {name}: the \
-                             operator installs the package once, even if its uninstall is requested",
-                            entry.name
-                        ),
-                    },
+                    Subject::node(&node.name, Some(name)).package(&entry.name),
+                    format!(
+                        "the uninstall of package {} is recorded as finished for {owner}: for a new {name}, the operator \
+                         installs the package once, even if its uninstall is requested",
+                        entry.name
+                    ),
                 );
                 finding.entry(&node.name, entry);
                 if presumed {

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use super::support::evidence::{failing_since, restarted_by_its_own_reboot};
-use super::support::overdue::{created_during_read, exceeds_usual_attempts, operator_retries, retry_reason};
+use super::support::overdue::{exceeds_usual_attempts, operator_retries, retry_reason};
 use super::support::reason::with_attempts;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
@@ -57,15 +57,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
                 let tries = retry_reason(cluster, package_run);
-                let meanwhile = package_run.is_some_and(|run| created_during_read(cluster, run));
-                let retries = meanwhile || operator_retries(cluster, package_run, on);
-                let trouble = common_message(cluster, entry, package_run);
-                let message = format!("{trouble}{}", exit_code(cluster, package_run));
+                let retries = operator_retries(cluster, package_run, on);
+                let (trouble, message) = messages(cluster, entry, package_run);
                 let finding = findings.report(
                     Subject::skyhook_on_node(skyhook, node).package(&entry.name),
                     match tries {
-                        Some(why) if !meanwhile => format!("{message}: {why}"),
-                        _ => with_attempts(message, cluster, entry, package_run, retries),
+                        Some(why) => format!("{message}: {why}"),
+                        None => with_attempts(message, cluster, entry, package_run, retries),
                     },
                 );
                 finding.group_message(&trouble);
@@ -86,7 +84,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if let Some(contrast) = &unselective {
                     select_fewer(finding, skyhook, contrast);
                 }
-                if let Some(pod) = package_run.and_then(|run| run.job?.failed_by_kubelet(&run.pods)) {
+                let by_kubelet = package_run.and_then(|run| run.job?.failed_by_kubelet(&run.pods));
+                if let Some(pod) = by_kubelet {
                     let what = if pod.evicted() { "evicted" } else { "rejected" };
                     finding.group_message(format!(
                         "{trouble}: the kubelet {what} all its pods ({})",
@@ -100,26 +99,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.describe_node(title, &node.name);
                 }
                 let killed = out_of_memory(finding, skyhook, entry, package_run);
-                if let Some(run) = package_run.filter(|run| run.foreign_deadline().is_some())
-                    && let Some(job) = run.job.filter(|job| job.deadline_exceeded())
-                {
-                    finding.evidence(
-                        run,
-                        "spec.activeDeadlineSeconds",
-                        run.foreign_deadline().unwrap_or_default(),
-                    );
-                    finding.describe_job(
+                let by_policy = package_run.and_then(|run| {
+                    Some((run, run.job.filter(|job| job.deadline_exceeded())?, run.foreign_deadline()?))
+                });
+                if let Some((run, job, deadline)) = by_policy {
+                    finding.evidence(run, "spec.activeDeadlineSeconds", deadline).describe_job(
                         "Find out which admission policy sets activeDeadlineSeconds on jobs, and exempt the operator's namespace",
                         job,
                     );
                 }
-                let interrupt_killed = package_run.is_some_and(interrupt_out_of_memory);
-                if interrupt_killed {
+                if package_run.is_some_and(interrupt_out_of_memory) {
                     finding.list_operators("Upgrade the operator to v0.19.1 or later").caveat(
                         "older operators give an interrupt 64Mi of memory, regardless of the package's \
                          resources; newer ones give it 256Mi",
                     );
-                } else if !ended_from_outside(package_run) {
+                } else if by_kubelet.is_none() && by_policy.is_none() {
+                    // Otherwise the logs do not show the cause.
                     finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
                 }
                 if unselective.is_some() {
@@ -128,7 +123,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if killed {
                     finding.caveat("the log ends where the container was killed");
                 }
-                if uninstall_requested(skyhook, entry) {
+                let uninstalls = uninstall_requested(skyhook, entry);
+                if uninstalls {
                     finding.caveat("once the installation completes, the requested uninstall starts");
                 }
                 if !skyhook.selects(node) {
@@ -136,8 +132,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 }
                 let retried = finding.retry_given_up(package_run, skyhook, &node.name, entry);
-                if uninstall_requested(skyhook, entry) {
-                    or_uninstall(finding, skyhook, &node.name, entry);
+                if uninstalls {
+                    // The uninstall starts only after the failing installation completes.
+                    finding
+                        .package_field(skyhook, &entry.name, "uninstall.apply", "true")
+                        .cancel_uninstall(
+                            "If the package should stay installed, cancel the uninstall",
+                            skyhook,
+                            &entry.name,
+                        )
+                        .skip_uninstall(skyhook.name(), &node.name, entry);
                     continue;
                 }
                 // Do not offer a rerun: the running Job succeeds once the cause is fixed, without another
@@ -150,9 +154,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else {
                     "Once the cause is gone, run the package again"
                 };
-                if finding.rerun(title, skyhook, node, &entry.name) {
-                    finding.for_all_nodes(["--all-nodes", "--failed-only"]);
-                }
+                finding.rerun(title, skyhook, node, &entry.name);
             }
         }
     }
@@ -199,12 +201,10 @@ fn select_fewer(finding: &mut Finding, skyhook: &Skyhook, contrast: &Contrast) {
             ),
             skyhook,
         )
-        .caveat(if skyhook.spec.runtime_required {
-            "nodes that are no longer selected keep the installed packages, the operator's annotations and labels, and the \
-             runtime-required taint; `diagnose stuck` then shows how to remove the taint"
-        } else {
-            "nodes that are no longer selected keep the installed packages and the operator's annotations and labels"
-        });
+        .caveat(
+            "nodes that are no longer selected keep the installed packages, the operator's annotations and labels, and a \
+             runtime-required taint",
+        );
 }
 
 /// If a stage exceeded its memory limit, adds the limit and how to raise it, and returns true. The logs of a
@@ -230,15 +230,6 @@ fn out_of_memory(
     true
 }
 
-/// Whether the kubelet or an admission policy ended the pods: their logs do not show the cause.
-fn ended_from_outside(package_run: Option<&PackageRun<'_>>) -> bool {
-    package_run.is_some_and(|run| {
-        let by_policy =
-            run.foreign_deadline().is_some() && run.job.is_some_and(|job| job.deadline_exceeded());
-        by_policy || run.job.and_then(|job| job.failed_by_kubelet(&run.pods)).is_some()
-    })
-}
-
 /// Whether an interrupt exceeded the memory limit of older operators.
 fn interrupt_out_of_memory(package_run: &PackageRun<'_>) -> bool {
     let killed = |(pod, trouble): (&Pod, ContainerTrouble<'_>)| {
@@ -251,14 +242,6 @@ fn interrupt_out_of_memory(package_run: &PackageRun<'_>) -> bool {
 fn uninstall_requested(skyhook: &Skyhook, entry: &Entry) -> bool {
     let package = skyhook.package(&entry.name);
     !skyhook.deleting() && package.is_some_and(|p| skyhook.uninstalls(p))
-}
-
-/// Adds remedies for a requested uninstall, which starts only after the failing installation completes.
-fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &Entry) {
-    finding
-        .package_field(skyhook, &entry.name, "uninstall.apply", "true")
-        .cancel_uninstall("If the package should stay installed, cancel the uninstall", skyhook, &entry.name)
-        .skip_uninstall(skyhook.name(), node, entry);
 }
 
 /// Adds remedies for a node that is no longer selected: the operator ignores the node.
@@ -291,24 +274,18 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
         && !restarted_by_its_own_reboot(skyhook, entry)
 }
 
-/// The exit code of the newest failed attempt, for the end of a message; empty if the pod ended as a whole.
-fn exit_code(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> String {
-    let failed = package_run.filter(|run| run.ended_as_a_whole(cluster).is_none());
-    let trouble = failed.and_then(PackageRun::trouble).map(|(_, trouble)| trouble);
-    match trouble.filter(|trouble| trouble.reason != OUT_OF_MEMORY).and_then(|trouble| trouble.exit_code) {
-        Some(code) => format!(" (exit code {code})"),
-        None => String::new(),
-    }
-}
-
-/// The message without attempts and retries, which groups findings.
-fn common_message(cluster: &Cluster, entry: &Entry, package_run: Option<&PackageRun<'_>>) -> String {
-    let trouble = package_run.and_then(PackageRun::trouble);
-    let killed = trouble.is_some_and(|(_, trouble)| trouble.reason == OUT_OF_MEMORY);
-    // The status of an evicted or rejected pod is in the message about all attempts.
+/// The message without attempts and retries, which groups findings, and the message with the exit code of the newest failed
+/// attempt, unless its pod ended as a whole.
+fn messages(cluster: &Cluster, entry: &Entry, package_run: Option<&PackageRun<'_>>) -> (String, String) {
+    let trouble = package_run.and_then(PackageRun::trouble).map(|(_, trouble)| trouble);
+    let killed = trouble.as_ref().is_some_and(|trouble| trouble.reason == OUT_OF_MEMORY);
     let ending = package_run.and_then(|run| run.ended_as_a_whole(cluster));
+    let code = trouble.filter(|_| !killed && ending.is_none()).and_then(|trouble| trouble.exit_code);
+    // The status of an evicted or rejected pod is in the message about all attempts.
     let ending = ending.filter(|(pod, _)| pod.status.reason.is_empty()).map(|(_, ending)| ending.reason);
-    let why = ending.filter(|_| !killed).or(killed.then_some(OUT_OF_MEMORY));
+    let why = if killed { Some(OUT_OF_MEMORY) } else { ending };
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-    format!("package {} fails at stage {}{why}", entry.name, entry.stage)
+    let common = format!("package {} fails at stage {}{why}", entry.name, entry.stage);
+    let message = code.map_or_else(|| common.clone(), |code| format!("{common} (exit code {code})"));
+    (common, message)
 }

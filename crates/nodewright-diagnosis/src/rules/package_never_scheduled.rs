@@ -1,7 +1,5 @@
-use std::collections::BTreeSet;
-
 use super::{Findings, Grade, Subject};
-use crate::api::{Entry, Package, Skyhook, Stage, Status};
+use crate::api::{Entry, Skyhook, Stage, Status};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
 
 rule! {
@@ -74,53 +72,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .evidence(skyhook, "packages without dependencies", independent.join(", "))
                     .evidence(node, "packages complete", complete)
                     .no_package_run(cluster, "pods of the package");
-                let fit = |other: &str| done(other) && !needs(skyhook, other, name);
-                if skyhook.packages().any(|(other, _)| fit(other)) {
-                    finding.edit(
-                        Grade::B2,
-                        "Make the package depend on a complete package, or upgrade the operator",
-                        skyhook,
-                    );
-                }
-                // A reset of one package is sufficient only if exactly one package too many is complete.
-                let last = last_of(skyhook, done).filter(|_| complete == independent.len() + 1);
-                if let Some((last, version)) = last {
-                    finding.reset_package(skyhook, node, last, version);
-                }
-                finding.reset_node("Or reset the node", cluster, skyhook, node);
+                let title = "Make the package depend on a complete package that does not depend on it, or upgrade the \
+                             operator";
+                finding.edit(Grade::B2, title, skyhook);
+                finding.reset_node("Reset the node", cluster, skyhook, node);
             }
         }
     }
-}
-
-/// Whether `package` is `on` or depends on it, directly or indirectly: `on` must then not depend on
-/// `package`.
-fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
-    let mut seen = BTreeSet::new();
-    let mut next = vec![package];
-    while let Some(name) = next.pop() {
-        if name == on {
-            return true;
-        }
-        if seen.insert(name) {
-            let package = skyhook.package(name);
-            next.extend(package.iter().flat_map(|p| p.depends_on.keys().map(String::as_str)));
-        }
-    }
-    false
-}
-
-/// A complete package with dependencies on which no other complete package depends, and its version. Packages
-/// without an interrupt are preferred.
-fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
-    let last = |(name, package): &(&str, &Package)| {
-        let needed =
-            |(other, _): (&str, &Package)| other != *name && done(other) && needs(skyhook, other, name);
-        done(name) && !package.depends_on.is_empty() && !skyhook.packages().any(needed)
-    };
-    let all = skyhook.packages().filter(last);
-    let interrupts = |(name, package): &(&str, &Package)| skyhook.pending_interrupt(name, package).is_some();
-    all.min_by_key(interrupts).map(|(name, package)| (name, package.version.as_str()))
 }
 
 /// Whether the package is not recorded or at its first stage. The operator starts later stages in another

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Findings, Severity, Subject};
+use super::{Findings, Subject};
 use crate::cluster::pod::Ending;
 use crate::cluster::{Cluster, Event, PackageRun, Pod};
 
@@ -81,7 +81,6 @@ fn by_kubelet<'a>(
         ),
     );
     finding
-        .severity(Severity::Warning)
         .mark_transient()
         .since(evicted.iter().filter_map(|pod| pod.metadata.creation_timestamp).min())
         .evidence(package_run, "evicted pods", evicted.len());
@@ -137,11 +136,11 @@ fn by_others<'a>(
             package_run.stage, package_run.package
         ),
     );
-    finding
-        .severity(Severity::Warning)
-        .mark_transient()
-        .evidence(package_run, "evicted pods", pods.len())
-        .evidence(object, ending.field, format!("{}: {}", ending.reason, ending.message));
+    finding.mark_transient().evidence(package_run, "evicted pods", pods.len()).evidence(
+        object,
+        ending.field,
+        format!("{}: {}", ending.reason, ending.message),
+    );
     if let Some(node) = cluster.node(package_run.node) {
         for taint in node.taints().iter().filter(|taint| taint.effect == "NoExecute") {
             finding.taint(node, taint);

@@ -35,7 +35,6 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let resumed = findings.resumed();
     for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
         let Some((hold, state)) = cluster.hold(skyhook) else {
             continue;
@@ -55,6 +54,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             HOLDER,
             hold.identity,
         );
-        resumed.everywhere(skyhook).offer(finding, "Resume the custom resource", "resume");
+        finding.offer_resume(cluster, skyhook, "Resume the custom resource", "resume");
     }
 }

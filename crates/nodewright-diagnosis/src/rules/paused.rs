@@ -1,4 +1,4 @@
-use std::cell::OnceCell;
+use std::cell::LazyCell;
 
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
@@ -40,8 +40,8 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.iter();
-    let (model, resumed) = (findings.model(), findings.resumed());
-    let reader = OnceCell::new();
+    let model = findings.model();
+    let reader = LazyCell::new(|| ObstacleReader::new(cluster));
     for skyhook in skyhooks.filter(|s| s.paused() && !s.deleting()) {
         let Some(flavor) = skyhook.flavor().filter(|_| !cluster.left_paused(skyhook)) else {
             continue;
@@ -61,12 +61,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding.annotated(skyhook, flavor, "pause");
-        resumed.everywhere(skyhook).offer(finding, "Resume the custom resource", "resume");
+        finding.offer_resume(cluster, skyhook, "Resume the custom resource", "resume");
         // A drain that has begun meets the same obstacles again.
         let begun = cluster.tracked(skyhook.name()).filter(|(_, on)| on.draining_since().is_some());
         let mut refused = begun.filter_map(|(node, _)| {
             let drain = Drain { skyhook, node, package: "", begun: true, ignored: false };
-            let obstacles = reader.get_or_init(|| ObstacleReader::new(cluster)).of(&drain);
+            let obstacles = reader.of(&drain);
             let blocked = drain_state(cluster, &drain, &obstacles) == Some(DrainRefusal::Blocked);
             blocked.then(|| (node, obstacles.cause().0))
         });

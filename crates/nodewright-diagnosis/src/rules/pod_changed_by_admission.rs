@@ -147,6 +147,13 @@ pub struct Change {
     pub fix: Fix,
 }
 
+impl Change {
+    fn of_containers(at: usize, is: &str, asked: &str, fix: Fix) -> Change {
+        let field = format!("spec.initContainers[{at}].name");
+        Change { what: "the list of containers", field, is: is.to_owned(), asked: asked.to_owned(), fix }
+    }
+}
+
 /// The remedy for a difference, besides an exemption of the namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fix {
@@ -167,13 +174,7 @@ pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, 
     let of_generation = is_of_generation(containers.first()?, generation);
     for (at, (container, own)) in containers.iter().zip(&own).enumerate() {
         if container.name != *own {
-            return Some(Change {
-                what: "the list of containers",
-                field: format!("spec.initContainers[{at}].name"),
-                is: container.name.clone(),
-                asked: own.clone(),
-                fix: Fix::Exempt,
-            });
+            return Some(Change::of_containers(at, &container.name, own, Fix::Exempt));
         }
         // The other containers use the agent's image, from the operator's settings.
         let image = package_run.image.as_ref().filter(|_| at == 0);
@@ -210,13 +211,7 @@ pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, 
     if !of_generation && !package_run.interrupt {
         return None;
     }
-    Some(Change {
-        what: "the list of containers",
-        field: format!("spec.initContainers[{}].name", own.len()),
-        is: more.name.clone(),
-        asked: "none".to_owned(),
-        fix: Fix::DeletePod,
-    })
+    Some(Change::of_containers(own.len(), &more.name, "none", Fix::DeletePod))
 }
 
 /// Names of the operator's containers for a package: its files, the stage, and the check of the stage.
@@ -247,10 +242,7 @@ fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Chan
         return None;
     }
     // Show only names: values may be secrets.
-    let names = |all: &[&EnvVar]| {
-        let names: Vec<&str> = all.iter().map(|env| env.name.as_str()).collect();
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-    };
+    let names = |all: &[&EnvVar]| or_none(all.iter().map(|env| env.name.as_str()).joined(", "));
     let (is, asked, fix) = match (defaulted(&asked, &given), names(&given), names(&asked)) {
         (Some(names), ..) => {
             (format!("{names}, with defaults"), format!("{names}, as in the spec"), Fix::Defaults)
@@ -300,7 +292,7 @@ fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Chan
     let Resources { requests, limits } = &container.resources;
     let (of, given, asked) = [("requests", requests, asked.requests), ("limits", limits, asked.limits)]
         .into_iter()
-        .find(|(_, given, asked)| !same_quantities(given, asked))?;
+        .find(|(_, given, asked)| quantities(given) != quantities(asked))?;
     let of_the_spec = given.keys().all(|name| SETTABLE.contains(&name.as_str()));
     Some(Change {
         what: "the resources",
@@ -331,22 +323,13 @@ fn asked_resources(fields: &Value) -> Resources {
     Resources { requests, limits }
 }
 
-/// Whether all quantities have the same notation, as the operator compares them: `1024Mi` is not `1Gi`.
-fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
-    let spelled = |all: &BTreeMap<String, Value>| -> Vec<(String, String)> {
-        all.iter().map(|(name, q)| (name.clone(), quantity::value_text(q))).collect()
-    };
-    spelled(one) == spelled(other)
+/// Formats quantities in their own notation, as the operator compares them: `cpu 500m, memory 1Gi`.
+fn quantities(all: &BTreeMap<String, Value>) -> String {
+    or_none(all.iter().map(|(name, q)| format!("{name} {}", quantity::value_text(q))).joined(", "))
 }
 
-/// Formats quantities: `cpu 500m, memory 1Gi`.
-fn quantities(all: &BTreeMap<String, Value>) -> String {
-    let all: Vec<String> =
-        all.iter().map(|(name, q)| format!("{name} {}", quantity::value_text(q))).collect();
-    if all.is_empty() {
-        return "none".to_owned();
-    }
-    all.join(", ")
+fn or_none(list: String) -> String {
+    if list.is_empty() { "none".to_owned() } else { list }
 }
 
 /// Whether the pod is from this generation of the spec: its variable `SKYHOOK_DIR` ends in the generation.

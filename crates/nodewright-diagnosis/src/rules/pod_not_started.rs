@@ -2,9 +2,9 @@ use jiff::SignedDuration;
 
 use super::remedies::usual::CHANGES_REMAIN;
 use super::{Findings, Subject};
-use crate::cluster::node::{NodeCondition, READY};
+use crate::cluster::Cluster;
+use crate::cluster::node::READY;
 use crate::cluster::placement::Pending;
-use crate::cluster::{Cluster, Node};
 
 rule! {
     /// A node does not start the pod of a package.
@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         // During a reboot the node is not ready for a while, too.
-        let down = match ready_condition(node) {
+        let down = match node.condition(READY) {
             None => true,
             Some(ready) => !ready.is_true() && cluster.is_stale(ready.last_transition_time),
         };
@@ -99,8 +99,4 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.ignore_nodes(cluster, skyhook, &[&node.name], "Or ignore the node until it is back");
         }
     }
-}
-
-fn ready_condition(node: &Node) -> Option<&NodeCondition> {
-    node.condition(READY)
 }

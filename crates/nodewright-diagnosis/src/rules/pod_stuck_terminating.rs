@@ -1,5 +1,6 @@
 use jiff::SignedDuration;
 
+use super::support::overdue::succeeded;
 use super::{Blocks, Findings, Grade, Subject};
 use crate::cluster::{Certainty, Cluster, PackageRun, Pod};
 
@@ -54,6 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let is_over = |pod: &&&Pod| {
             !ends_reconciles
                 && (pod.status.phase == "Succeeded"
+                    || succeeded(pod)
                     || package_run.job.is_some() && pod.status.phase == "Failed")
         };
         let overdue = |pod: &&&Pod| cluster.is_stale(pod.metadata.deletion_timestamp) && !is_over(pod);
@@ -86,19 +88,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         // A healthy kubelet kills containers that do not stop in time; after `HOPELESS` it will not do so any
         // more.
-        let overdue = pod.metadata.deletion_timestamp;
-        let overdue = overdue.map(|at| cluster.taken_at.duration_since(at));
+        let deleted = pod.metadata.deletion_timestamp;
+        let overdue = deleted.map(|at| cluster.taken_at.duration_since(at));
         let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);
         if ends_reconciles {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
         }
         finding.warning_if(!ends_reconciles && why.is_none() && !hopeless);
-        let reference = pod.reference();
-        finding.since(pod.metadata.deletion_timestamp).evidence(
-            &reference,
-            "deletionTimestamp",
-            pod.metadata.deletion_timestamp.map(|at| at.to_string()).unwrap_or_default(),
-        );
+        finding.since(deleted).evidence(pod, "deletionTimestamp", deleted.unwrap_or_default());
         if let Some(why) = why {
             finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
@@ -106,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let mut namespaces = cluster.installation.namespaces.iter();
         let deleted = namespaces.any(|n| n.metadata.deleting() && n.metadata.name == pod.namespace());
         let causes: &[&str] = if deleted { &["SKY409", "SKY501"] } else { &["SKY409"] };
-        finding.effect_of(causes).finalizers(&reference, &pod.metadata);
+        finding.effect_of(causes).finalizers(pod, &pod.metadata);
         // Kubernetes removes its own finalizer once the pod has ended, and a forced deletion ends it.
         if pod.is_held() {
             finding

@@ -12,7 +12,8 @@ use super::findings::{RuleResult, RuleRun};
 use super::remedies::usual;
 use super::support::blockers::{self, CauseImpact, Impact};
 use super::support::causes::Causes;
-use super::support::mute::{LapsedMute, Mute, Mutes};
+use super::support::mute::{LapsedMute, Mutes};
+use super::support::standstill;
 use super::{ALL, Finding, Finds, Rule, Severity};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
 use crate::model::Model;
@@ -115,21 +116,15 @@ impl Report {
             mem::take(&mut self.findings).into_iter().partition(|f| f.muted.is_some());
         self.findings = findings;
         causes_first(&mut self.findings);
-        let errors = |rule: &Rule| {
-            self.findings.iter().filter(|f| f.rule.code == rule.code).any(|f| f.severity == Severity::Error)
-        };
+        let errors = codes_with_errors(&self.findings);
         self.not_checked
-            .extend(mem::take(&mut self.partly_checked).into_iter().filter(|partly| !errors(partly.rule)));
+            .extend(self.partly_checked.extract_if(.., |partly| !errors.contains(partly.rule.code)));
         self.not_checked.sort_by_key(|n| n.rule.code);
         self.counts = self.counts.with(&self.findings);
         let causes = Causes::of(&muted).ranked(&muted);
-        let mutes = causes.iter().map(|cause| &muted[cause.findings[0]].muted);
-        let lasts = |mute: &&Option<_>| {
-            let mute: Option<&Mute> = mute.as_deref();
-            mute.is_some_and(|mute| mute.until.is_none())
-        };
+        let mutes = causes.iter().filter_map(|cause| muted[cause.findings[0]].muted.as_deref());
         self.counts.muted = causes.len();
-        self.counts.muted_without_expiry = mutes.filter(lasts).count();
+        self.counts.muted_without_expiry = mutes.filter(|mute| mute.until.is_none()).count();
         self.verdict = verdict(self.counts, &self.findings, &self.not_checked);
         self.muted = muted;
         self
@@ -159,52 +154,31 @@ impl Report {
 
 /// Runs the rules in scope over a cluster.
 pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
-    let rules = scope.rules();
+    let rules = or_all(&scope.rules);
     let run = RuleRun::new(cluster);
     for rule in rules {
-        run.of(rule, cluster);
+        run.of(rule);
     }
     let mut results = run.finish();
-    let own = |rule: &&'static Rule| {
-        let mut result = results.remove(rule.code)?;
-        let findings = Rc::unwrap_or_clone(mem::take(&mut result.findings));
-        Some((*rule, findings, result))
-    };
-    let mut found: Vec<_> = rules.iter().filter_map(own).collect();
-    blockers::mark_deletions(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
-    blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
-    let flavor = cluster.flavor();
-    blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
-    super::support::standstill::downgrade_uncertain(
-        cluster,
-        found.iter_mut().flat_map(|(_, found, _)| found),
-    );
     // There may be a finding for each custom resource on each node: they are moved as rarely as possible.
-    let mut findings: Vec<Finding> = Vec::with_capacity(found.iter().map(|(_, found, _)| found.len()).sum());
-    let found: Vec<_> = found
-        .into_iter()
-        .map(|(rule, found, result)| {
-            let count = found.len();
-            findings.extend(found);
-            (rule, count, result)
-        })
-        .collect();
-    let kept = scope.concerned(cluster, &findings);
-    let mut not_checked = Vec::new();
-    let mut partly_checked = Vec::new();
-    let mut all = findings.iter().zip(&kept);
-    for (rule, count, result) in found {
-        let mut own = all.by_ref().take(count);
-        // If the rule found an error, its unread sources cannot change the verdict.
-        let error = own.any(|(finding, kept)| *kept && finding.severity == Severity::Error);
-        own.for_each(drop);
-        if let Some(reason) = unread(cluster, rule, &result) {
-            let list = if error { &mut partly_checked } else { &mut not_checked };
-            list.push(NotChecked { rule, reason });
-        }
+    let mut findings = Vec::with_capacity(results.values().map(|result| result.findings.len()).sum());
+    for rule in rules {
+        let found = results.get_mut(rule.code).map(|result| mem::take(&mut result.findings));
+        findings.extend(Rc::unwrap_or_clone(found.unwrap_or_default()));
     }
-    let mut kept = kept.into_iter();
+    blockers::mark_deletions(cluster, &mut findings);
+    blockers::mark_taints(cluster, &mut findings);
+    blockers::mark_rejected(cluster.flavor(), &mut findings);
+    standstill::downgrade_uncertain(cluster, &mut findings);
+    let mut kept = scope.concerned(cluster, &findings).into_iter();
     findings.retain(|_| kept.next() == Some(true));
+    // If a rule found an error, its unread sources cannot change the verdict.
+    let errors = codes_with_errors(&findings);
+    let unread = |rule: &&'static Rule| {
+        Some(NotChecked { rule, reason: unread(cluster, rule, results.get(rule.code)?)? })
+    };
+    let (partly_checked, not_checked): (Vec<_>, Vec<_>) =
+        rules.iter().filter_map(unread).partition(|unread| errors.contains(unread.rule.code));
     usual::withhold_ignoring_many(cluster, &mut findings);
     findings.sort_by(|a, b| {
         b.severity
@@ -232,6 +206,10 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         lapsed: Vec::new(),
         partly_checked,
     }
+}
+
+fn codes_with_errors(findings: &[Finding]) -> BTreeSet<&'static str> {
+    findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.rule.code).collect()
 }
 
 fn verdict(counts: Counts, findings: &[Finding], not_checked: &[NotChecked]) -> Verdict {
@@ -291,29 +269,22 @@ fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String>
             }
             Read::Ok(_) => None,
             Read::Incomplete(_, reason) | Read::Unreadable(reason) => Some(format!("{source}: {reason}")),
-            Read::NotRequested if cluster.may_leave_out() => Some(not_held(cluster, *source)),
+            Read::NotRequested if cluster.may_leave_out() => Some(match (source, &cluster.only_namespace) {
+                (Source::Pods | Source::Workloads, Some(namespace)) => {
+                    format!("{source}: the capture has only the pods of namespace {namespace}")
+                }
+                (Source::Skyhooks, _) => format!("the capture has no {} objects", cluster.flavor().kind()),
+                (Source::Legacy, _) => {
+                    format!("the capture has no {} objects", cluster.flavor().other().kind())
+                }
+                _ => format!("the capture does not include {source}"),
+            }),
             Read::NotRequested => Some(format!("{source} were not read")),
         })
         .chain(undecoded)
         .chain(result.undetermined.iter().cloned())
         .collect();
     (!reason.is_empty()).then(|| reason.join("; "))
-}
-
-/// Describes a source that the given files lack.
-fn not_held(cluster: &Cluster, source: Source) -> String {
-    let flavor = cluster.flavor();
-    match (source, &cluster.only_namespace) {
-        (Source::Pods | Source::Workloads, Some(namespace)) => {
-            format!("{source}: the capture has only the pods of namespace {namespace}")
-        }
-        (Source::Skyhooks, _) => format!("the capture has no {} objects", flavor.kind()),
-        (Source::Legacy, _) => {
-            let kind = flavor.other().kind();
-            format!("the capture has no {kind} objects")
-        }
-        _ => format!("the capture does not include {source}"),
-    }
 }
 
 impl Scope {
@@ -323,16 +294,15 @@ impl Scope {
     /// custom resource concerns the nodes that it selects. A finding about neither concerns everything, and
     /// so does a finding that stops the operator. A finding also concerns the nodes that it blocks.
     fn covers(&self, cluster: &Cluster, finding: &Finding) -> bool {
-        let touches = |skyhook: &str, node: &str| cluster.touches(skyhook, node);
         let subject = &finding.subject;
         let skyhooks = match (&subject.skyhook, &subject.node) {
             (Some(name), _) => self.skyhooks.contains(name),
-            (None, Some(node)) => self.skyhooks.iter().any(|s| touches(s, node)),
+            (None, Some(node)) => self.skyhooks.iter().any(|s| cluster.touches(s, node)),
             (None, None) => true,
         };
         let nodes = match (&subject.node, &subject.skyhook) {
             (Some(name), _) => self.nodes.contains(name),
-            (None, Some(skyhook)) => self.nodes.iter().any(|n| touches(skyhook, n)),
+            (None, Some(skyhook)) => self.nodes.iter().any(|n| cluster.touches(skyhook, n)),
             (None, None) => true,
         };
         let held_up = || finding.blocked_nodes.iter().any(|name| self.nodes.contains(name));
@@ -353,15 +323,16 @@ impl Scope {
             let blocks = |cause: &&CauseImpact<'_>| {
                 let skyhook =
                     |name: &str| self.skyhooks.is_empty() || self.skyhooks.iter().any(|s| s == name);
-                let node = |name: &str| self.nodes.iter().any(|n| n == name);
+                let node = |name: &&str| self.nodes.iter().any(|n| n == name);
                 let mut blocked = cause.blocked.iter().filter(|(name, _)| skyhook(name));
-                cause.lasts(findings) && blocked.any(|(_, nodes)| nodes.iter().any(|name| node(name)))
+                cause.lasts(findings) && blocked.any(|(_, nodes)| nodes.iter().any(node))
             };
-            // A cause with a finding in scope needs no findings about other nodes.
-            let absent = |cause: &&CauseImpact<'_>| !cause.cause.findings.iter().any(|at| kept[*at]);
-            let blocking = impact.causes.iter().filter(blocks).filter(absent);
-            let explaining: Vec<usize> = blocking.flat_map(|cause| cause.cause.findings.clone()).collect();
-            explaining.into_iter().for_each(|at| kept[at] = true);
+            for CauseImpact { cause, .. } in impact.causes.iter().filter(blocks) {
+                // A cause with a finding in scope needs no findings about other nodes.
+                if !cause.findings.iter().any(|at| kept[*at]) {
+                    cause.findings.iter().for_each(|at| kept[*at] = true);
+                }
+            }
         }
         let causes = Causes::of(findings);
         let mut next: Vec<usize> = (0..findings.len()).filter(|at| kept[*at]).collect();
@@ -375,19 +346,9 @@ impl Scope {
         kept
     }
 
-    /// The rules in scope; all if none are given.
-    fn rules(&self) -> &[&'static Rule] {
-        or_all(&self.rules)
-    }
-
     /// The sources that the rules in scope read.
     pub fn needs(&self) -> Vec<Source> {
-        Scope::needs_of(&self.rules)
-    }
-
-    /// The sources of these rules; of all rules if none are given.
-    pub fn needs_of(rules: &[&'static Rule]) -> Vec<Source> {
-        distinct(or_all(rules).iter().flat_map(|r| r.needs.iter().chain(r.optional_sources)).copied())
+        distinct(or_all(&self.rules).iter().flat_map(|r| r.needs.iter().chain(r.optional_sources)).copied())
     }
 }
 

@@ -40,15 +40,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Another rule reports paused custom resources.
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active() || s.disabled()) {
         let open: Vec<&Node> = model.unfinished(skyhook).collect();
-        let all_in = |compartment: &str| -> Vec<&Node> {
-            let of = |n: &&Node| {
-                let own = model.compartment_of(skyhook, n);
-                own.is_none_or(|own| own == compartment)
-            };
-            open.iter().copied().filter(of).collect()
-        };
         for compartment in skyhook.stopped_compartments() {
-            let held = all_in(compartment);
+            let of = |n: &&Node| model.compartment_of(skyhook, n).is_none_or(|own| own == compartment);
+            let held: Vec<&Node> = open.iter().copied().filter(of).collect();
             if !held.is_empty() {
                 report(cluster, findings, skyhook, compartment, &held);
             }
@@ -57,12 +51,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compartment: &str, held: &[&Node]) {
-    let resumed = findings.resumed();
     let name = skyhook.name();
-    let failed = |n: &&&Node| cluster.status_on(skyhook, n) == Status::Erroring;
-    let names =
-        |nodes: &[&&Node]| -> String { some_of(&nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>()) };
-    let failed: Vec<&&Node> = held.iter().filter(failed).collect();
+    let failed = held.iter().filter(|n| cluster.status_on(skyhook, n) == Status::Erroring);
+    let failed: Vec<&str> = failed.map(|n| n.name.as_str()).collect();
     let only = skyhook.status.compartment_statuses.len() < 2;
     let place =
         if only { String::new() } else { format!(" in compartment {}", compartment_title(compartment)) };
@@ -70,8 +61,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
         Subject::skyhook(skyhook),
         format!(
             "the rollout of {skyhook} has stopped{place}: too many nodes failed, and the unfinished nodes \
-             are no longer chosen for a batch{}",
-            if skyhook.disabled() { "; the custom resource is also disabled" } else { "" }
+             are no longer chosen for a batch"
         ),
     );
     if skyhook.disabled() {
@@ -96,23 +86,23 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compart
         some_of(&waiting),
     );
     for node in &failed {
-        finding.waits_for_node(name, &node.name);
+        finding.waits_for_node(name, node);
     }
     if !failed.is_empty() {
-        finding.evidence("nodes", "failed", names(&failed));
+        finding.evidence("nodes", "failed", some_of(&failed));
     }
-    finding.remedy("See which nodes failed, and repair them first", ["node", "list", "--skyhook", name]);
+    finding.list_nodes("See which nodes failed, and repair them first", skyhook);
     if skyhook.disabled() {
-        let enable = resumed.everywhere(skyhook);
-        enable.offer(finding, "Enable the custom resource first", "enable").by_choice();
+        finding.offer_resume(cluster, skyhook, "Enable the custom resource first", "enable");
     }
     let title = if only { "Let the rollout continue" } else { "Let the rollout of the compartment continue" };
     let compartment = (!only).then_some(compartment);
     finding
         .reset_batches(title, skyhook, compartment)
-        .caveat("a node with a permanently failed job stays failed, and stops the rollout again")
+        .caveat(if skyhook.disabled() {
+            "nothing runs until the custom resource is enabled"
+        } else {
+            "a node with a permanently failed job stays failed, and stops the rollout again"
+        })
         .outlasts_cause();
-    if skyhook.disabled() {
-        finding.caveat("nothing runs until the custom resource is enabled");
-    }
 }

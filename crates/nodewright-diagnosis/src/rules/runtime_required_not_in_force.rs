@@ -2,8 +2,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Blocks, ENDED_RECONCILE, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
-use crate::cluster::event::Event;
-use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::{Cluster, Node, NodeRecord};
 
 rule! {
@@ -51,13 +49,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let value = cluster.runtime_required().value();
     let model = findings.model();
     for skyhook in cluster.skyhooks.iter().filter(|s| s.spec.runtime_required && !s.deleting()) {
-        for node in cluster.selected(skyhook) {
+        for node in model.unfinished(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
             // An ignored node was left out on purpose.
             if node.ignored(cluster.flavor())
                 || cluster.runtime_required().on(node).is_some()
                 || node.taints().iter().any(|t| !value.is_empty() && t.value == value)
-                || model.is_done_on(skyhook, node)
                 || on.is_some_and(|on| on.is_malformed() || was_complete(on))
             {
                 continue;
@@ -81,14 +78,6 @@ fn was_complete(on: &NodeRecord) -> bool {
 /// The time since which the node should have the taint.
 fn due_since(skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
     node.created.max(skyhook.metadata.creation_timestamp)
-}
-
-/// The newest event about a failure to set the taint.
-fn rejection<'a>(cluster: &'a Cluster, node: &Node) -> Option<&'a Event> {
-    cluster
-        .events_about("Node", &node.name)
-        .filter(|e| e.reason == "AutoTaint" && e.warning)
-        .max_by_key(|e| e.last)
 }
 
 /// The operator's keys on the node, because of which the node does not count as new.
@@ -140,7 +129,9 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
         "packages done on this node",
         format!("{done} of {all}"),
     );
-    if let Some(event) = rejection(cluster, node).filter(|_| auto) {
+    let events = cluster.events_about("Node", &node.name);
+    let rejection = events.filter(|e| e.reason == "AutoTaint" && e.warning).max_by_key(|e| e.last);
+    if let Some(event) = rejection.filter(|_| auto) {
         finding
             .evidence(node, "event AutoTaint", &event.message)
             .describe_node("See why the taint was rejected, and change the admission policy", &node.name);
@@ -160,11 +151,6 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
     } else {
         (Grade::B1, "pods already running on the node stay; new pods wait until the packages are complete")
     };
-    let left_here =
-        |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Node(n, _) if n.name == node.name);
-    if auto && cluster.leftovers().all().iter().any(left_here) {
-        finding.remedy("List the leftovers", ["leftovers"]);
-    }
     if cluster.operator().is_down() {
         finding.list_operators("Start the operator, which alone removes the taint; then taint the node");
         return;

@@ -3,6 +3,7 @@ use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::node::Taint;
 use crate::cluster::{Certainty, Cluster, Node};
+use crate::view::Joined;
 
 rule! {
     /// Nothing will remove the runtime-required taint from a node.
@@ -43,19 +44,19 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let resumed = findings.resumed();
     // An input without custom resources may just omit them.
-    let presumed = cluster.skyhooks_absence() == Certainty::Presumed;
-    if cluster.skyhooks_absence() == Certainty::Unknown {
+    let absence = cluster.skyhooks_absence();
+    if absence == Certainty::Unknown {
         return;
     }
     let model = findings.model();
     for node in &cluster.nodes {
-        let keepers = cluster.skyhooks.iter().filter(|s| s.spec.runtime_required && s.selects(node));
+        let keepers: Vec<&Skyhook> =
+            cluster.skyhooks.iter().filter(|s| s.spec.runtime_required && s.selects(node)).collect();
+        let complete = |s: &&Skyhook| complete_for_long(cluster, s, node);
         let Some(taint) = cluster.runtime_required().on(node) else {
             if let Some(taint) = cluster.runtime_required().foreign(node) {
-                let all: Vec<&Skyhook> = keepers.collect();
-                let blocked = all.iter().copied().find(|s| {
+                let blocked = keepers.iter().copied().find(|s| {
                     let untolerated = cluster.untolerated_by(s, node);
                     s.is_active()
                         && cluster.runtime_required().is_dropped(taint)
@@ -66,19 +67,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     dropped_key(cluster, findings, node, taint, skyhook);
                     continue;
                 }
-                not_recognised(cluster, findings, node, &taint.kubectl_notation(), &all);
+                // Until everything is complete, the taint may be intended.
+                let done = |s: &&Skyhook| model.is_done_on(s, node) && complete(s);
+                if !keepers.is_empty() && keepers.iter().all(done) {
+                    kept_though_complete(cluster, findings, node, taint, &keepers);
+                }
             }
             continue;
         };
         let notation = taint.kubectl_notation();
-        if keepers.clone().next().is_none() {
+        if keepers.is_empty() {
             // A new node may not have all of its labels yet, unless the operator has already processed it.
-            let young = cluster.is_recent(node.created) && !has_met_the_operator(cluster, node);
+            let keys = node.keys(cluster.flavor());
+            let met = !keys.auto_taints.is_empty() || keys.skyhooks.values().any(|on| on.has_keys());
+            let young = cluster.is_recent(node.created) && !met;
             // The operator leaves its keys on each node that a custom resource selects.
-            let all = || node.keys(cluster.flavor()).skyhooks.keys().map(|name| cluster.skyhook(name));
+            let all = || keys.skyhooks.keys().map(|name| cluster.skyhook(name));
             let former = all().flatten().find(|s| s.spec.runtime_required && s.is_active());
             let former = former.filter(|_| all().all(|skyhook| skyhook.is_some()));
-            let presumed = presumed && former.is_none();
+            let presumed = absence == Certainty::Presumed && former.is_none();
             let finding = findings.report(
                 Subject::node(&node.name, None),
                 if let Some(former) = former {
@@ -111,10 +118,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("workloads can be scheduled on the node immediately");
             continue;
         }
-        let complete: Vec<&Skyhook> = keepers.clone().collect();
         let holding = model.taint_kept_by(node);
-        if holding.is_empty() && complete.iter().all(|s| complete_for_long(cluster, s, node)) {
-            not_lifted(cluster, findings, node, &notation, &complete);
+        if holding.is_empty() && keepers.iter().all(complete) {
+            kept_though_complete(cluster, findings, node, taint, &keepers);
             continue;
         }
         // The taint is correct while a custom resource still works or waits, or has just become complete.
@@ -122,7 +128,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let holder = holding[0];
-        let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
         let finding = findings.report(
             Subject::skyhook_on_node(holder, node),
             format!("the node keeps its runtime-required taint as long as {holder} is {}", state_of(holder)),
@@ -130,12 +135,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &notation).evidence(
             "custom resources",
             "that keep the taint",
-            some_of(&references),
+            some_of(holding.iter().map(|s| s.reference())),
         );
         if holder.paused() {
-            resumed.everywhere(holder).offer(finding, "Resume the custom resource", "resume");
+            finding.offer_resume(cluster, holder, "Resume the custom resource", "resume");
         } else if holder.disabled() {
-            resumed.everywhere(holder).offer(finding, "Enable the custom resource", "enable");
+            finding.offer_resume(cluster, holder, "Enable the custom resource", "enable");
         } else {
             finding.remedy(
                 "See what the deletion waits for; the deletion does not remove the taint",
@@ -145,36 +150,49 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
-    let keys = node.keys(cluster.flavor());
-    !keys.auto_taints.is_empty() || keys.skyhooks.values().any(|on| on.has_keys())
-}
-
-/// Reports a taint that stays although everything is complete: the operator's reconcile does not reach the node.
-fn not_lifted(
+/// Reports a taint that stays although everything is complete: the operator does not know its key, or does not reach the
+/// node.
+fn kept_though_complete(
     cluster: &Cluster,
     findings: &mut Findings,
     node: &Node,
-    notation: &str,
+    taint: &Taint,
     complete: &[&Skyhook],
 ) {
-    let names: Vec<&str> = complete.iter().map(|s| s.name()).collect();
+    let notation = taint.kubectl_notation();
+    let known = cluster.runtime_required().on(node).is_some();
+    let (which, why) = if known {
+        ("its runtime-required taint".to_owned(), "the operator's reconcile does not reach the node")
+    } else {
+        (format!("the taint {notation}"), "the operator does not remove taints with this key")
+    };
     let finding = findings.report(
         Subject::node(&node.name, None),
-        "the node keeps its runtime-required taint although every custom resource with runtimeRequired is complete here: \
-         the operator's reconcile does not reach the node",
+        format!("the node keeps {which} although every custom resource with runtimeRequired is complete here: {why}"),
     );
+    finding.evidence(node, "taint", &notation).evidence(
+        "custom resources",
+        "complete on this node",
+        some_of(complete.iter().map(|s| s.name())),
+    );
+    let title = if known {
+        finding.operator_log(cluster, "Check why the operator's reconcile ends early");
+        "Remove the taint, because nothing is left to install"
+    } else {
+        let taints = cluster.runtime_required().taints();
+        let keys = taints.iter().map(|(key, _)| key).joined(", ");
+        // Only a warning: another component may have set the taint, and may remove it.
+        finding.severity(Severity::Warning).mark_permanent();
+        finding.evidence("operator", "runtime-required taint keys", keys);
+        "Remove the taint if no other component will remove it"
+    };
     finding
-        .evidence(node, "taint", notation)
-        .evidence("custom resources", "complete on this node", some_of(&names))
-        .operator_log(cluster, "Check why the operator's reconcile ends early")
-        .remove_taint(Grade::B1, "Remove the taint, because nothing is left to install", &node.name, notation)
+        .remove_taint(Grade::B1, title, &node.name, &notation)
         .caveat("workloads can be scheduled on the node immediately");
 }
 
 /// Reports a taint with the older default key, which the operator no longer recognizes.
 fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &Taint, skyhook: &Skyhook) {
-    let resumed = findings.resumed();
     let known = cluster.runtime_required().taints();
     let (key, effect) = &known[0];
     let value = cluster.runtime_required().value();
@@ -198,53 +216,8 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
             "Taint the node with the key that the operator knows, and change the node pool to that key",
             ["taint", "node", &node.name, &format!("{key}={value}:{effect}")],
         )
-        .remove_taint(
-            resumed.on_node(skyhook, node).grade(),
-            "Then remove the older taint",
-            &node.name,
-            &notation,
-        )
+        .remove_taint(Grade::of_running(skyhook), "Then remove the older taint", &node.name, &notation)
         .caveat("packages may run on the node immediately");
-}
-
-/// Reports a taint that stays although everything is complete: the operator does not know the taint's key.
-fn not_recognised(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    node: &Node,
-    notation: &str,
-    selecting: &[&Skyhook],
-) {
-    // Until everything is complete, the taint may be intended.
-    let model = findings.model();
-    let complete = |s: &&Skyhook| model.is_done_on(s, node) && complete_for_long(cluster, s, node);
-    if selecting.is_empty() || !selecting.iter().all(complete) {
-        return;
-    }
-    let known = cluster.runtime_required().taints();
-    let keys: Vec<&str> = known.iter().map(|(key, _)| key.as_str()).collect();
-    let names: Vec<&str> = selecting.iter().map(|s| s.name()).collect();
-    let finding = findings.report(
-        Subject::node(&node.name, None),
-        format!(
-            "the node keeps the taint {notation} although every custom resource with runtimeRequired is complete here: the \
-             operator does not remove taints with this key"
-        ),
-    );
-    // Only a warning: another component may have set the taint, and may remove it.
-    finding
-        .severity(Severity::Warning)
-        .mark_permanent()
-        .evidence(node, "taint", notation)
-        .evidence("operator", "runtime-required taint keys", keys.join(", "))
-        .evidence("custom resources", "complete on this node", some_of(&names))
-        .remove_taint(
-            Grade::B1,
-            "Remove the taint if no other component will remove it",
-            &node.name,
-            notation,
-        )
-        .caveat("workloads can be scheduled on the node immediately");
 }
 
 fn state_of(skyhook: &Skyhook) -> &'static str {

@@ -83,8 +83,10 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         // The operator reads `safetyLimit` only after a failed batch: a rollout without failures completes.
-        let once_failed =
-            missing.iter().all(|f| f.ends_with(".safetyLimit")) && !users.iter().any(|s| has_failed_batch(s));
+        let compartments = users.iter().flat_map(|s| s.status.compartment_statuses.values());
+        let mut batches = compartments.filter_map(|c| c.batch_state.as_ref());
+        let once_failed = missing.iter().all(|f| f.ends_with(".safetyLimit"))
+            && !batches.any(|batch| batch.last_batch_failed || batch.failed_nodes > 0);
         let finding = findings.report(
             Subject::object("DeploymentPolicy", name),
             format!(
@@ -112,11 +114,6 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
             .caveat("the operator then continues for every custom resource");
     }
-}
-
-fn has_failed_batch(skyhook: &Skyhook) -> bool {
-    let mut compartments = skyhook.status.compartment_statuses.values();
-    compartments.any(|c| c.batch_state.as_ref().is_some_and(|b| b.last_batch_failed || b.failed_nodes > 0))
 }
 
 /// The missing numbers without which the operator cannot calculate a batch.

@@ -1,7 +1,6 @@
 use jiff::Timestamp;
 
-use super::{Findings, Severity, Subject};
-use crate::api::{ManagedFields, Skyhook};
+use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::owners::Applier;
 
@@ -45,8 +44,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let age = cluster.seconds_from(created);
-        let [first, second] = writers(skyhook);
-        let (Some(first), Some(second)) = (first, second) else {
+        // The two managers that wrote the spec most recently.
+        let writers = skyhook.spec_writers();
+        let Some(first) = writers.first() else {
+            continue;
+        };
+        let Some(second) = writers.iter().find(|m| m.manager != first.manager) else {
             continue;
         };
         let recent = [first, second].iter().all(|m| cluster.is_recent(m.time));
@@ -60,10 +63,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 first.manager, second.manager
             ),
         );
-        finding
-            .severity(Severity::Warning)
-            .evidence(skyhook, "metadata.generation", meta.generation)
-            .evidence(skyhook, "metadata.creationTimestamp", created);
+        finding.evidence(skyhook, "metadata.generation", meta.generation).evidence(
+            skyhook,
+            "metadata.creationTimestamp",
+            created,
+        );
         for writer in [first, second] {
             let time = writer.time.unwrap_or(Timestamp::UNIX_EPOCH);
             finding.evidence(skyhook, format!("spec written by {}", writer.manager), time);
@@ -72,17 +76,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(skyhook, "applied by", applier.name());
         }
         finding.kubectl(
-            super::Grade::B0,
+            Grade::B0,
             "See which fields each manager owns",
             ["get", &cluster.flavor().resource(), skyhook.name(), "-o", "yaml", "--show-managed-fields"],
         );
     }
-}
-
-/// The two managers that wrote the spec most recently.
-fn writers(skyhook: &Skyhook) -> [Option<&ManagedFields>; 2] {
-    let writers = skyhook.spec_writers();
-    let first = writers.first().copied();
-    let second = writers.into_iter().find(|m| first.is_some_and(|first| first.manager != m.manager));
-    [first, second]
 }

@@ -41,7 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
-        for node in cluster.selected(skyhook).filter(|n| n.ready() == Some(true)) {
+        for node in model.unfinished(skyhook).filter(|n| n.ready() == Some(true)) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };
@@ -52,8 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let stale = on.status == Some(Status::Erroring)
                 && !on.entries().iter().any(failed)
                 && on.drain_start.is_none()
-                && !on.is_malformed()
-                && !model.is_done_on(skyhook, node);
+                && !on.is_malformed();
             let at_work = package_runs.any_alive_on(skyhook.name(), &node.name);
             // If the rollout is not stopped, the operator clears the status when it starts the next stage.
             let stopped = model.is_stopped(skyhook, node);

@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
         }
         finding.warning_if(!overdue).since(Some(deleted)).evidence(package_run, "deletionTimestamp", deleted);
-        finding.finalizers(package_run.reference(), &job.metadata);
+        finding.finalizers(package_run, &job.metadata);
         for pod in &left {
             let at = pod.metadata.deletion_timestamp;
             let at = at.map_or("none".to_owned(), |at| at.to_string());

@@ -1,5 +1,3 @@
-use std::collections::HashMap;
-
 use super::support::evidence::some_of;
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
@@ -36,14 +34,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.active_api.rolled_back() {
         return;
     }
-    let newer = cluster.flavor().other();
-    let mut at_work_for: HashMap<String, Vec<String>> = HashMap::new();
-    for run in cluster.package_runs_of(newer).into_iter().filter(|run| !run.bare() && run.alive()) {
-        let reference = run.reference();
-        at_work_for.entry(run.skyhook).or_default().push(reference);
-    }
+    let package_runs = cluster.package_runs_of(cluster.flavor().other());
     for stale in &cluster.legacy {
-        let at_work = at_work_for.remove(stale.name()).unwrap_or_default();
+        let own = package_runs.iter().filter(|run| run.skyhook == stale.name());
+        let at_work: Vec<String> =
+            own.filter(|run| !run.bare() && run.alive()).map(|run| run.reference()).collect();
         let finding = findings.report(
             Subject::skyhook(stale),
             format!(

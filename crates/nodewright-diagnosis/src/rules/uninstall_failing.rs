@@ -1,4 +1,4 @@
-use super::support::evidence::failing_since;
+use super::support::evidence::{failing_since, restarted_by_its_own_reboot};
 use super::support::overdue::{exceeds_usual_attempts, operator_retries, retry_reason};
 use super::support::reason::with_attempts;
 use super::{Findings, Subject};
@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries() {
                 let failing = entry.stage.is_uninstall() && entry.state == State::Erroring;
-                if !failing || super::support::evidence::restarted_by_its_own_reboot(skyhook, entry) {
+                if !failing || restarted_by_its_own_reboot(skyhook, entry) {
                     continue;
                 }
                 let consequence = if skyhook.deleting() && skyhook.has_finalizer() {

@@ -82,11 +82,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding.entry(&node.name, entry);
                 if !updates.is_empty() {
-                    let reference = skyhook.reference();
                     finding
-                        .evidence(&reference, format!("status.configUpdates.{name}"), updates.join(", "))
+                        .evidence(skyhook, format!("status.configUpdates.{name}"), updates.join(", "))
                         .evidence(
-                            &reference,
+                            skyhook,
                             format!("spec.packages.{name}.configInterrupts"),
                             "no pattern matches these keys",
                         );

@@ -57,9 +57,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if !sure {
             finding.severity(Severity::Info);
         }
-        let field = format!("spec.packages.{name}.uninstall");
         finding
-            .evidence(skyhook, field, "enabled: true, apply: true")
+            .package_field(skyhook, name, "uninstall", "enabled: true, apply: true")
             .absent_from_node_states(name)
             .evidence(skyhook, "history", why)
             .cancel_uninstall("If the package is needed, cancel the request", skyhook, name)

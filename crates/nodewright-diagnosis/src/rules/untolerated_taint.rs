@@ -1,12 +1,12 @@
 use jiff::SignedDuration;
 
-use super::remedies::remedy::ResumedWork;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::keys::NodeKey;
 use crate::api::{Skyhook, Status};
 use crate::cluster::node::{READY, Taint};
 use crate::cluster::owners::{TaintKind, TaintOwner};
 use crate::cluster::{Cluster, Node};
+use crate::view::Joined;
 
 rule! {
     /// A taint keeps the operator from working on a node.
@@ -61,14 +61,11 @@ const REMOVED_WITHIN: SignedDuration = SignedDuration::from_hours(6);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (model, package_runs) = (findings.model(), findings.package_runs());
-    let resumed = findings.resumed();
     let runtime_keys = cluster.runtime_required().taints();
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
-        for node in cluster.selected(skyhook) {
-            // Another rule reports nodes that are being deleted.
-            if node.taints().is_empty() || node.deletion.is_some() || model.is_done_on(skyhook, node) {
-                continue;
-            }
+        // Another rule reports nodes that are being deleted.
+        let nodes = model.unfinished(skyhook).filter(|node| node.deletion.is_none());
+        for node in nodes.filter(|node| !node.taints().is_empty()) {
             // Another rule covers the runtime-required taint.
             let taints: Vec<&Taint> = cluster
                 .untolerated_by(skyhook, node)
@@ -92,8 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing && (at_work || expected) {
                 continue;
             }
-            let notation: Vec<String> = taints.iter().map(|t| t.kubectl_notation()).collect();
-            let notation = notation.join(", ");
+            let notation = taints.iter().map(|t| t.kubectl_notation()).joined(", ");
             let owner = taints.iter().filter(|t| t.of_lifecycle()).find_map(|t| t.owner());
             let owned = owner
                 .map_or_else(String::new, |owner| format!(" ({} removes it {})", owner.name, owner.until));
@@ -103,10 +99,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let within = if removal { REMOVED_WITHIN } else { LIFTED_WITHIN };
             let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= within);
             let passing = passing && !kept;
-            let finding = findings.report(
-                Subject::skyhook_on_node(skyhook, node),
-                format!("{skyhook} does not tolerate {notation}{owned}, so its packages do not run here"),
-            );
+            let message = if passing && cluster.not_ready_since(node).is_some() {
+                format!("the node is not ready ({notation}), so the packages of {skyhook} do not run here")
+            } else {
+                format!("{skyhook} does not tolerate {notation}{owned}, so its packages do not run here")
+            };
+            let finding = findings.report(Subject::skyhook_on_node(skyhook, node), message);
             finding.warning_if(passing || ignored || !blocked && !kept);
             if kept {
                 finding.since(since);
@@ -134,7 +132,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding.describe_node("See the state of the node", &node.name);
             if let Some(owner) = owner.filter(|_| kept) {
-                kept_by(&resumed, finding, skyhook, node, owner, &taints);
+                kept_by(finding, skyhook, node, owner, &taints);
             } else if !passing {
                 finding
                     .edit_to_continue("Add a toleration for the taint to additionalTolerations", skyhook)
@@ -146,7 +144,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding
                         .remove_taint(
-                            resumed.on_node(skyhook, node).grade(),
+                            Grade::of_running(skyhook),
                             "Or remove the taint if its owner no longer needs it",
                             &node.name,
                             &taint.kubectl_notation(),
@@ -163,36 +161,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Adds remedies for taints that their owner should have removed.
-fn kept_by(
-    resumed: &ResumedWork<'_>,
-    finding: &mut Finding,
-    skyhook: &Skyhook,
-    node: &Node,
-    owner: &TaintOwner,
-    taints: &[&Taint],
-) {
+fn kept_by(finding: &mut Finding, skyhook: &Skyhook, node: &Node, owner: &TaintOwner, taints: &[&Taint]) {
     let TaintOwner { name, until, .. } = owner;
     match owner.kind {
-        TaintKind::Startup => {
-            let others = node.conditions().iter().filter(|c| c.kind != READY && !c.is_true());
-            for condition in others.filter(|c| !NodeKey::is_ours(&c.kind)).take(SHOWN) {
-                let value = format!("{}: {} {}", condition.status, condition.reason, condition.message);
-                finding.evidence(node, format!("condition {}", condition.kind), value.trim_end());
-            }
-            look(
-                finding,
-                node,
-                owner,
-                &format!("Find out what {name} waits for; it removes the taint {until}"),
-            )
-            .edit(
-                Grade::B2,
-                "If the taint's owner waits for something that these packages install, neither can \
-                     continue: tolerate the taint in additionalTolerations",
-                skyhook,
-            )
-            .caveat("packages then run on every node with this taint");
-        }
         TaintKind::Removal => {
             let about = format!("involvedObject.kind=Node,involvedObject.name={}", node.name);
             let events = ["get", "events", "-A", "--field-selector", &about];
@@ -200,7 +171,7 @@ fn kept_by(
             for taint in taints {
                 finding
                     .remove_taint(
-                        resumed.on_node(skyhook, node).grade(),
+                        Grade::of_running(skyhook),
                         "Then remove the taint",
                         &node.name,
                         &taint.kubectl_notation(),
@@ -218,17 +189,27 @@ fn kept_by(
             );
             finding.kubectl(Grade::B0, title, ["get", "pods", "-n", "kube-system", "-o", "wide"]);
         }
-        TaintKind::Maintenance | TaintKind::Reserved => {
-            let title = format!("Find out what {name} does on the node; it removes the taint {until}");
-            look(finding, node, owner, &title);
+        TaintKind::Startup | TaintKind::Maintenance | TaintKind::Reserved => {
+            let title = format!("Find out what {name} waits for; it removes the taint {until}");
+            match owner.shown_by() {
+                Some(words) => finding.kubectl(Grade::B0, title, words),
+                None => finding.pods_on_node(&title, &node.name),
+            };
         }
     }
-}
-
-/// Adds the command that shows the state of the taint's owner.
-fn look<'f>(finding: &'f mut Finding, node: &Node, owner: &TaintOwner, title: &str) -> &'f mut Finding {
-    match owner.shown_by() {
-        Some(words) => finding.kubectl(Grade::B0, title, words),
-        None => finding.pods_on_node(title, &node.name),
+    if owner.kind == TaintKind::Startup {
+        let others = node.conditions().iter().filter(|c| c.kind != READY && !c.is_true());
+        for condition in others.filter(|c| !NodeKey::is_ours(&c.kind)).take(SHOWN) {
+            let value = format!("{}: {} {}", condition.status, condition.reason, condition.message);
+            finding.evidence(node, format!("condition {}", condition.kind), value.trim_end());
+        }
+        finding
+            .edit(
+                Grade::B2,
+                "If the taint's owner waits for something that these packages install, neither can \
+                     continue: tolerate the taint in additionalTolerations",
+                skyhook,
+            )
+            .caveat("packages then run on every node with this taint");
     }
 }

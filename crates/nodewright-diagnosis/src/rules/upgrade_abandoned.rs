@@ -51,11 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                      host may have parts of both versions"
                 ),
             );
-            finding.entry(&node.name, entry).evidence(
-                skyhook,
-                format!("spec.packages.{name}.version"),
-                older,
-            );
+            finding.entry(&node.name, entry).package_field(skyhook, name, "version", older);
             finding.remedy(
                 format!("Install {older} again"),
                 ["reset", skyhook.name(), "--node", &node.name, "--package", name],

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
+use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::{Cluster, Source};
-use crate::view::plural;
 
 rule! {
     /// A field of an object has a value that cannot be read, so the field counts as unknown.
@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut known = BTreeSet::new();
     for object in Source::ALL.iter().flat_map(|source| cluster.unknown_values(*source)) {
         // Skip duplicates: in a file, the operator's pods are also among all pods.
-        if !known.insert((object.kind.to_owned(), object.to_string())) {
+        if object.fields.is_empty() || !known.insert((object.kind.to_owned(), object.to_string())) {
             continue;
         }
         let subject = match object.source {
@@ -52,22 +52,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             _ => Subject::object(object.kind, object.name),
         };
-        let message = match object.fields.as_slice() {
-            [one] => format!(
-                "{} has an invalid value and is ignored; findings that depend on it may be missing",
-                one.path
-            ),
-            [first, rest @ ..] => format!(
-                "{} and {} have invalid values and are ignored; findings that depend on them may be missing",
-                first.path,
-                plural(rest.len(), "other field")
-            ),
-            [] => continue,
-        };
-        let reference = object.to_string();
+        let message = format!(
+            "invalid values of {} are ignored; findings that depend on them may be missing",
+            some_of(object.fields.iter().map(|field| &field.path))
+        );
         let finding = findings.report(subject, message);
         for field in object.fields.iter().take(NAMED) {
-            finding.evidence(&reference, &field.path, &field.value);
+            finding.evidence(&object, &field.path, &field.value);
         }
         let kind = object.kind.to_lowercase();
         let mut words = vec!["get", &kind, object.name, "-o", "yaml"];

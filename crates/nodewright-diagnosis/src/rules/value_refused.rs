@@ -88,9 +88,7 @@ fn config_map(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> (String, S
 
 fn report(findings: &mut Findings, skyhook: &Skyhook, error: &SpecError, outcome: &str, severity: Severity) {
     let mut subject = Subject::skyhook(skyhook);
-    if let Some(package) = error.package() {
-        subject = subject.package(package);
-    }
+    subject.package = error.package().map(str::to_owned);
     let finding = findings.report(subject, format!("{outcome}: {}", error.message()));
     finding.severity(severity);
     if error.kind != SpecErrorKind::ConfigMap {
@@ -103,7 +101,7 @@ fn report(findings: &mut Findings, skyhook: &Skyhook, error: &SpecError, outcome
 }
 
 /// Whether one of these packages still has to run on a selected node.
-fn is_awaited(cluster: &Cluster, skyhook: &Skyhook, is_concerned: impl Fn(&str) -> bool) -> bool {
+pub(super) fn is_awaited(cluster: &Cluster, skyhook: &Skyhook, is_concerned: impl Fn(&str) -> bool) -> bool {
     let concerned: Vec<&str> = skyhook.packages().map(|(name, _)| name).filter(|n| is_concerned(n)).collect();
     skyhook.is_active()
         && cluster

@@ -1,5 +1,4 @@
-use super::support::evidence::uninstall_requested;
-use super::{Findings, Severity, Subject, uninstall_argument};
+use super::{Findings, Severity, Subject};
 use crate::api::State;
 use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
@@ -36,6 +35,9 @@ rule! {
         blocks Install
 }
 
+/// Caveat of a cancellation.
+const INSTALLED: &str = "the version in the spec is then installed on every selected node";
+
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (skyhook, name, history) in cluster.absent_packages() {
         if history.may_be_in_events(cluster) {
@@ -59,46 +61,41 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for trace in traces.iter().take(3) {
             finding.evidence(&trace.object, trace.field, &trace.message);
         }
-        take_back(finding, skyhook.name(), name);
+        finding.cancel_uninstall("Cancel the uninstall", skyhook, name).caveat(INSTALLED);
     }
-    for (skyhook, name) in uninstall_requested(cluster) {
-        let package = &skyhook.spec.packages[name];
-        let old = cluster.selected(skyhook).find_map(|node| {
-            let on = cluster.on_node(node, skyhook.name())?;
-            let current = on.entry(&package.entry_key(name));
-            let old = on
-                .entries()
-                .iter()
-                .filter(|e| e.version != package.version)
-                .find(|e| e.name == name && e.stage.is_uninstall())?;
-            let begun = current.is_none_or(|e| e.state != State::Complete && !e.stage.is_uninstall());
-            begun.then_some((node, old, current))
-        });
-        if let Some((node, old, current)) = old {
-            let finding = findings.report(
-                Subject::skyhook(skyhook).package(name),
-                format!(
-                    "package {name} was changed from {} to {} while being uninstalled: the new version {}",
-                    old.version,
-                    package.version,
-                    match current {
-                        Some(_) => "is installed first, and then uninstalled",
-                        None =>
-                            "will be installed and then uninstalled, or never installed, depending on when the operator sees the change",
-                    }
-                ),
-            );
-            finding.severity(Severity::Warning).entry(&node.name, old);
-            if let Some(current) = current {
-                finding.entry(&node.name, current);
+    for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
+        for (name, package) in skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p)) {
+            let old = cluster.selected(skyhook).find_map(|node| {
+                let on = cluster.on_node(node, skyhook.name())?;
+                let current = on.entry(&package.entry_key(name));
+                let old = on
+                    .entries()
+                    .iter()
+                    .filter(|e| e.version != package.version)
+                    .find(|e| e.name == name && e.stage.is_uninstall())?;
+                let begun = current.is_none_or(|e| e.state != State::Complete && !e.stage.is_uninstall());
+                begun.then_some((node, old, current))
+            });
+            if let Some((node, old, current)) = old {
+                let finding = findings.report(
+                    Subject::skyhook(skyhook).package(name),
+                    format!(
+                        "package {name} was changed from {} to {} while being uninstalled: the new version {}",
+                        old.version,
+                        package.version,
+                        match current {
+                            Some(_) => "is installed first, and then uninstalled",
+                            None =>
+                                "will be installed and then uninstalled, or never installed, depending on when the operator sees the change",
+                        }
+                    ),
+                );
+                finding.severity(Severity::Warning).entry(&node.name, old);
+                if let Some(current) = current {
+                    finding.entry(&node.name, current);
+                }
+                finding.cancel_uninstall("Cancel the uninstall", skyhook, name).caveat(INSTALLED);
             }
-            take_back(finding, skyhook.name(), name);
         }
     }
-}
-
-fn take_back(finding: &mut super::Finding, skyhook: &str, package: &str) {
-    finding
-        .remedy("Cancel the uninstall", ["uninstall", &uninstall_argument(skyhook), package, "--cancel"])
-        .caveat("the version in the spec is then installed on every selected node");
 }

@@ -1,4 +1,3 @@
-use super::remedies::remedy::ResumedWork;
 use super::support::evidence::some_of;
 use super::support::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Severity, Subject};
@@ -44,8 +43,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let model = findings.model();
-    let mut standstill = None;
-    let resumed = findings.resumed();
+    let standstill = Standstill::of(cluster, findings);
     // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
     for skyhook in cluster.skyhooks.iter().filter(|s| s.is_active()) {
@@ -55,7 +53,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let root = predecessor.skyhook;
-            let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = trouble_of_root.get_or_insert_with(|| {
                 model
                     .unfinished(root)
@@ -74,18 +71,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "not complete on", &predecessor.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
-            close(finding, root, trouble.as_ref(), &resumed);
+            close(cluster, finding, root, trouble.as_ref());
             continue;
         }
-        for node in cluster.selected(skyhook) {
-            if model.is_done_on(skyhook, node) {
-                continue;
-            }
+        for node in model.unfinished(skyhook) {
             let Some(predecessor) = model.predecessor_on(skyhook, node) else {
                 continue;
             };
             let root = predecessor.skyhook;
-            let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
             let trouble = standstill.trouble(cluster, root, node);
             let finding = findings.report(
                 Subject::skyhook_on_node(skyhook, node),
@@ -104,7 +97,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
             finding.waits_for_predecessor(&predecessor);
-            close(finding, root, trouble.as_ref(), &resumed);
+            close(cluster, finding, root, trouble.as_ref());
         }
     }
 }
@@ -113,7 +106,7 @@ fn suffix(trouble: Option<&Trouble>) -> String {
     trouble.map_or(String::new(), |t| format!(" and {}", t.why))
 }
 
-fn close(finding: &mut Finding, root: &Skyhook, trouble: Option<&Trouble>, resumed: &ResumedWork<'_>) {
+fn close(cluster: &Cluster, finding: &mut Finding, root: &Skyhook, trouble: Option<&Trouble>) {
     let Some(trouble) = trouble else {
         finding.severity(Severity::Info);
         return;
@@ -137,7 +130,6 @@ fn close(finding: &mut Finding, root: &Skyhook, trouble: Option<&Trouble>, resum
             "the earlier custom resource then stays unfinished, and later ones may depend on its packages",
         );
     if root.paused() {
-        let resume_effects = resumed.everywhere(root);
-        resume_effects.offer(finding, "Or resume the earlier custom resource", "resume").by_choice();
+        finding.offer_resume(cluster, root, "Or resume the earlier custom resource", "resume");
     }
 }

@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::admission::{Lack, Unreachable};
@@ -58,6 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let configuration = first.configuration;
         let name = &configuration.metadata.name;
         let resource = configuration.resource();
+        let ours = configuration.is_operators();
         let finding = findings.report(
             Subject::object(&configuration.kind, name),
             format!(
@@ -81,35 +80,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         // A stopped operator explains a missing endpoint, but not a missing Service.
         let explained = first.lacks == Lack::Endpoint && !operators.is_empty();
-        if configuration.is_operators() && (explained || cluster.operator().is_gone()) {
+        let absent = cluster.operator().is_gone();
+        if ours && (explained || absent) {
             finding.effect_of(&["SKY501"]);
         }
         let comes_up = cluster.operator().coming_up_since();
-        if comes_up.is_some() && configuration.is_operators() {
+        if comes_up.is_some() && ours {
             finding.severity(Severity::Warning).since(comes_up);
             for deployment in operators {
                 finding.describe_operator("See whether the operator starts", deployment);
             }
             continue;
         }
-        let zero = operators.iter().find(|d| d.replicas() == 0);
-        let absent = cluster.operator().is_gone();
-        if absent && configuration.is_operators() {
+        if absent && ours {
             finding
                 .kubectl(Grade::B1, "Delete the leftover webhook configuration", ["delete", resource, name])
                 .caveat("a later installation of the operator recreates it");
             continue;
         }
-        let patch: Vec<_> = dead
-            .iter()
-            .filter(|u| std::ptr::eq(u.configuration, configuration))
-            .map(|u| {
-                let at = format!("/webhooks/{}/failurePolicy", u.index);
-                json!({"op": "add", "path": at, "value": "Ignore"})
-            })
-            .collect();
-        let patch = json!(patch).to_string();
-        if let Some((why, restart)) = of_certificate(first.lacks).filter(|_| configuration.is_operators()) {
+        let places = dead.iter().filter(|u| std::ptr::eq(u.configuration, configuration)).map(|u| u.index);
+        if let Some((why, restart)) = of_certificate(first.lacks).filter(|_| ours) {
             finding.operator_log(cluster, why);
             for deployment in operators {
                 finding.kubectl(
@@ -119,16 +109,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
             }
         }
-        finding
-            .kubectl(
-                Grade::B1,
-                "Set failurePolicy to Ignore",
-                ["patch", resource, name, "--type=json", "-p", &patch],
-            )
-            .caveat(
-                "changes are not validated while the webhook is unreachable; set it back to Fail afterwards",
-            );
-        if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
+        finding.ignore_failures("Set failurePolicy to Ignore", configuration, places).caveat(
+            "changes are not validated while the webhook is unreachable; set it back to Fail afterwards",
+        );
+        if let Some(deployment) = operators.iter().find(|d| ours && d.replicas() == 0) {
             finding.scale_up("Start the operator", deployment);
         }
     }

@@ -1,12 +1,10 @@
 //! Where a package still is while it is uninstalled. Pure.
 
-use jiff::Timestamp;
-
 use super::{Wait, find};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Node, Phase, Placement};
 use crate::plan::{Condition, Goal};
-use crate::rules::{uninstall_argument, uninstall_command};
+use crate::rules::uninstall_command;
 use crate::view::plural;
 
 /// The uninstall of a package, or of all packages with a requested uninstall, on every node that counts: the selected
@@ -21,8 +19,8 @@ pub struct UninstallProgress<'a> {
     installed: bool,
     /// Number of nodes that are no longer selected and still record the package.
     left_behind: usize,
-    /// The state on each node, and the start of that state.
-    pub nodes: Vec<(&'a Node, Point, Option<Timestamp>)>,
+    /// The state on each node.
+    pub nodes: Vec<(&'a Node, Point)>,
 }
 
 /// The state of an uninstall on a node.
@@ -106,8 +104,7 @@ impl<'a> UninstallProgress<'a> {
                 (None, Some(run)) => Point::Ending(run.reference()),
                 (None, None) => Point::Gone,
             };
-            let since = placement.and_then(|placement| package_runs.since(placement));
-            uninstall.nodes.push((node, point, since));
+            uninstall.nodes.push((node, point));
         }
         Ok(uninstall)
     }
@@ -157,7 +154,7 @@ impl<'a> UninstallProgress<'a> {
 
     /// How far the uninstall is.
     pub fn reached(&self) -> Wait {
-        let count = |is: fn(&Point) -> bool| self.nodes.iter().filter(|(_, point, _)| is(point)).count();
+        let count = |is: fn(&Point) -> bool| self.nodes.iter().filter(|(_, point)| is(point)).count();
         let ending = count(|point| matches!(point, Point::Ending(_)));
         let left = count(|point| !matches!(point, Point::Ending(_) | Point::Gone));
         if let Some(why) = self.withdrawn().filter(|_| left + ending > 0) {
@@ -174,7 +171,7 @@ impl<'a> UninstallProgress<'a> {
             )),
             (_, None) if left == 0 && self.installed && !requested => Wait::Never(
                 format!("no uninstall of a package of {name} was requested, and packages are installed"),
-                Some(format!("kubectl skyhook uninstall {} PACKAGE", uninstall_argument(name))),
+                Some(format!("kubectl skyhook uninstall {name} PACKAGE")),
             ),
             _ if self.nodes.is_empty() && self.left_behind > 0 => Wait::Pending(format!(
                 "no node is selected, and the package is still on {}",

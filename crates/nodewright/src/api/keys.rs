@@ -34,20 +34,24 @@ pub enum NodeKey<'a> {
 }
 
 impl<'a> NodeKey<'a> {
+    /// Parses a key of either API; `None` if it has the operator's prefix of neither.
+    pub fn of_any(key: &'a str) -> Option<NodeKey<'a>> {
+        ApiFlavor::ALL.into_iter().find_map(|flavor| NodeKey::parse(flavor, key))
+    }
+
     /// Whether a key has the operator's prefix of either API. Such keys are no properties of the node.
     pub fn is_ours(key: &str) -> bool {
-        ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some())
+        NodeKey::of_any(key).is_some()
     }
 
     /// The custom resource that a key of either API belongs to.
     pub fn resource(key: &str) -> Option<&str> {
-        ApiFlavor::ALL.into_iter().find_map(|flavor| NodeKey::parse(flavor, key)?.skyhook())
+        NodeKey::of_any(key)?.skyhook()
     }
 
     /// Whether the key belongs to a node state annotation of either API.
     pub fn holds_node_state(key: &str) -> bool {
-        let parsed = |flavor: &ApiFlavor| NodeKey::parse(*flavor, key);
-        ApiFlavor::ALL.iter().filter_map(parsed).any(|key| matches!(key, NodeKey::NodeState { .. }))
+        matches!(NodeKey::of_any(key), Some(NodeKey::NodeState { .. }))
     }
 
     /// Parses a key; `None` if it lacks this API's prefix. A key with an invalid name of a custom resource or
@@ -99,17 +103,10 @@ impl<'a> NodeKey<'a> {
     /// Whether the key's custom resource has a valid object name, and the name of its package cannot be
     /// mistaken for a flag.
     fn is_well_named(&self) -> bool {
+        let named = self.skyhook().is_none_or(is_object_name);
         match *self {
-            NodeKey::NodeState { skyhook, package } => is_object_name(skyhook) && package.is_none_or(is_word),
-            NodeKey::Status(skyhook)
-            | NodeKey::Cordon(skyhook)
-            | NodeKey::Version(skyhook)
-            | NodeKey::DrainStart(skyhook)
-            | NodeKey::DrainBlocked(skyhook)
-            | NodeKey::Condition { skyhook, .. } => is_object_name(skyhook),
-            NodeKey::AutoTaint(_) | NodeKey::RuntimeRequiredCordon | NodeKey::Ignore | NodeKey::Unknown => {
-                true
-            }
+            NodeKey::NodeState { package, .. } => named && package.is_none_or(is_word),
+            _ => named,
         }
     }
 }

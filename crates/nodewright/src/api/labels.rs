@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::BuildHasher;
-use std::ops::Index;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -143,14 +142,6 @@ impl Eq for Labels {}
 impl fmt::Debug for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
-    }
-}
-
-impl Index<&str> for Labels {
-    type Output = Name;
-
-    fn index(&self, key: &str) -> &Name {
-        self.get(key).expect("the object has the label")
     }
 }
 

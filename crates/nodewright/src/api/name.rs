@@ -211,12 +211,7 @@ pub fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, String)> {
     errors
 }
 
-/// Whether Go parses a text as a duration: `90s`, `1h30m`, `-1.5h`, `0`.
-pub fn is_duration(text: &str) -> bool {
-    duration_seconds(text).is_some()
-}
-
-/// The seconds of a duration of Go; `None` if the text is none.
+/// The seconds of a duration of Go, such as `90s`, `1h30m`, `-1.5h` or `0`; `None` if the text is none.
 pub fn duration_seconds(text: &str) -> Option<f64> {
     let mut rest = text.trim_start_matches(['-', '+']);
     if text.len() - rest.len() > 1 || rest.is_empty() {

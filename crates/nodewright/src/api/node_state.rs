@@ -15,14 +15,13 @@ use serde_json::value::RawValue;
 
 use super::keys::NodeKey;
 use super::name::is_word;
-use super::{ApiFlavor, Name, Shared, visit};
+use super::{Name, Shared, visit};
 
 /// The package states of one custom resource on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeState {
     annotations: Vec<Annotation>,
     entries: Vec<Entry>,
-    by_key: ByKey,
     malformed: Vec<Malformed>,
 }
 
@@ -98,22 +97,19 @@ impl NodeState {
     pub fn add(&mut self, key: &str, package: Option<&str>, text: &str) {
         let annotation = self.annotations.len();
         let mut values = Vec::new();
-        // The last of equal keys wins, as in the operator's decoder.
-        let mut places = HashMap::new();
         match read(text, package.is_some()) {
             Ok(read) => {
                 for entry in read {
                     values.push(entry.value.clone());
                     let entry = Entry { annotation, ..entry };
-                    match places.get(&entry.key) {
-                        Some(&place) => self.entries[place] = entry,
-                        None => {
-                            places.insert(entry.key.clone(), self.entries.len());
-                            self.entries.push(entry);
-                        }
+                    // The last of equal keys wins, as in the operator's decoder.
+                    let known =
+                        self.entries.iter_mut().find(|e| e.annotation == annotation && e.key == entry.key);
+                    match known {
+                        Some(known) => *known = entry,
+                        None => self.entries.push(entry),
                     }
                 }
-                self.by_key.extend(&self.entries);
             }
             Err(error) => {
                 self.malformed.push(Malformed { annotation: key.to_owned(), text: text.to_owned(), error })
@@ -129,7 +125,7 @@ impl NodeState {
 
     /// The package in an annotation key, for the format with one annotation per package.
     pub fn package_of(key: &str) -> Option<&str> {
-        match ApiFlavor::ALL.into_iter().find_map(|flavor| NodeKey::parse(flavor, key)) {
+        match NodeKey::of_any(key) {
             Some(NodeKey::NodeState { package, .. }) => package,
             _ => None,
         }
@@ -152,7 +148,7 @@ impl NodeState {
 
     /// The entry with the key `name|version`; the last one if several annotations have the key.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
-        self.by_key.find(&self.entries, key)
+        self.entries.iter().rev().find(|entry| entry.key == key)
     }
 
     /// The annotations that could not be read.
@@ -356,41 +352,6 @@ fn members(text: &str) -> Result<Vec<(String, &RawValue)>, String> {
     let members = visit::entries(&mut json, "a JSON object of packages").map_err(|e| e.to_string())?;
     json.end().map_err(|e| e.to_string())?;
     Ok(members)
-}
-
-/// Maximum number of entries without an index: a few entries are compared one by one.
-const FEW: usize = 8;
-
-/// The positions of all entries, sorted by key; empty for few entries.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-struct ByKey(Vec<u32>);
-
-impl ByKey {
-    /// Indexes the appended entries.
-    pub fn extend(&mut self, entries: &[Entry]) {
-        if entries.len() <= FEW {
-            return;
-        }
-        for new in self.0.len()..entries.len() {
-            let at = self.position_after(entries, &entries[new].key);
-            self.0.insert(at, new as u32);
-        }
-    }
-
-    /// The entry with this key; the last one if several annotations have the key.
-    pub fn find<'a>(&self, entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
-        if self.0.is_empty() {
-            return entries.iter().rev().find(|entry| entry.key == key);
-        }
-        let last = self.0[..self.position_after(entries, key)].last()?;
-        Some(&entries[*last as usize]).filter(|entry| entry.key == key)
-    }
-
-    /// The position in the index after all entries with keys up to `key`.
-    fn position_after(&self, entries: &[Entry], key: &str) -> usize {
-        let up_to = |at: &u32| entries[*at as usize].key.as_str() <= key;
-        self.0.partition_point(up_to)
-    }
 }
 
 /// Decoded node states, by the keys and texts of their annotations.

@@ -4,7 +4,6 @@ use std::any::{Any, TypeId};
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -53,6 +52,7 @@ thread_local! {
 }
 
 /// A value that shares its memory with equal values read on the same thread.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shared<T>(Arc<T>);
 
 impl<T: Hash + Eq + 'static> From<T> for Shared<T> {
@@ -83,36 +83,9 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Shared<T> {
-        Shared(Arc::clone(&self.0))
-    }
-}
-
-impl<T: Eq> PartialEq for Shared<T> {
-    fn eq(&self, other: &Shared<T>) -> bool {
-        // `Arc` compares addresses first, as `T` is `Eq`.
-        self.0 == other.0
-    }
-}
-
-impl<T: Eq> Eq for Shared<T> {}
-
-impl<T: Hash> Hash for Shared<T> {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
 impl<T: Default + Hash + Eq + 'static> Default for Shared<T> {
     fn default() -> Shared<T> {
         T::default().into()
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Shared<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

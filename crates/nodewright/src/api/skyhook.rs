@@ -1,11 +1,10 @@
 //! The main custom resource, `Skyhook` or `NodeWright`: one shape in both APIs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-use foldhash::fast::RandomState;
 use jiff::Timestamp;
-use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -369,7 +368,7 @@ fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Status, usize>,
 
 /// The operator's copy of the node states, by node name. Many nodes have equal states, which are stored once.
 #[derive(Debug, Clone, Default)]
-pub struct Mirror(Box<[(Box<str>, Name)]>);
+pub struct Mirror(BTreeMap<Box<str>, Name>);
 
 impl Mirror {
     /// Number of nodes with a record.
@@ -379,14 +378,12 @@ impl Mirror {
 
     /// The record of one node: package states by `name|version`.
     pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
-        let at = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
-        let (_, text) = &self.0[at.ok()?];
-        Some(serde_json::from_str(text).expect("the text was decoded as this map"))
+        Some(serde_json::from_str(self.0.get(node)?).expect("the text was decoded as this map"))
     }
 
     /// Whether any node has a record of the package `name|version`.
     pub fn has(&self, key: &str) -> bool {
-        let texts: HashSet<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
+        let texts: HashSet<&str> = self.0.values().map(Name::as_str).collect();
         texts.into_iter().any(|text| {
             let packages: BTreeMap<String, IgnoredAny> =
                 serde_json::from_str(text).expect("the text was decoded as this map");
@@ -396,38 +393,13 @@ impl Mirror {
 }
 
 impl<'de> Deserialize<'de> for Mirror {
+    /// Checks each distinct text only once.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mirror, D::Error> {
-        deserializer.deserialize_map(EachNode)
-    }
-}
-
-/// Decodes the map node by node. Each distinct text is decoded only once.
-struct EachNode;
-
-impl<'de> Visitor<'de> for EachNode {
-    type Value = Mirror;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut nodes: A) -> Result<Mirror, A::Error> {
-        let mut known: HashMap<Box<str>, Name, RandomState> = HashMap::default();
-        let mut texts = BTreeMap::new();
-        while let Some((node, packages)) = nodes.next_entry::<Box<str>, Box<RawValue>>()? {
-            let name = match known.get(packages.get()) {
-                Some(name) => name.clone(),
-                None => {
-                    let value: Value = serde_json::from_str(packages.get()).map_err(A::Error::custom)?;
-                    BTreeMap::<String, IgnoredAny>::deserialize(value).map_err(A::Error::custom)?;
-                    let name = Name::from(packages.get());
-                    known.insert(packages.into(), name.clone());
-                    name
-                }
-            };
-            texts.insert(node, name);
+        let nodes = BTreeMap::<Box<str>, Box<RawValue>>::deserialize(deserializer)?;
+        for text in nodes.values().map(|packages| packages.get()).collect::<HashSet<&str>>() {
+            serde_json::from_str::<BTreeMap<String, IgnoredAny>>(text).map_err(D::Error::custom)?;
         }
-        Ok(Mirror(texts.into_iter().collect()))
+        Ok(Mirror(nodes.into_iter().map(|(node, packages)| (node, packages.get().into())).collect()))
     }
 }
 
@@ -438,7 +410,6 @@ pub struct CompartmentStatus {
     pub ceiling: i64,
     pub in_progress: i64,
     pub completed: i64,
-    pub progress_percent: i64,
     pub batch_state: Option<BatchState>,
 }
 
@@ -493,9 +464,7 @@ fn read_metadata(text: &str) -> serde_json::Result<Value> {
         #[serde(flatten)]
         rest: Map<String, Value>,
     }
-    let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
-        return serde_json::from_str(text);
-    };
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
     let mut metadata = Map::new();
     for (name, value) in members {
         let value = value.get();
@@ -511,11 +480,7 @@ fn read_metadata(text: &str) -> serde_json::Result<Value> {
 
 /// Decodes the status, and returns the part of it to keep as JSON.
 fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
-    let status: SkyhookStatus = serde_json::from_str(text).or_else(|_| {
-        // Decode from a value, so that the error has no text position, which would not help the user.
-        let value: Value = serde_json::from_str(text)?;
-        SkyhookStatus::deserialize(&value)
-    })?;
+    let status: SkyhookStatus = serde_json::from_str(text)?;
     let mut kept = Map::new();
     if !status.config_updates.is_empty() {
         let updates = serde_json::to_value(&status.config_updates)?;
@@ -524,30 +489,10 @@ fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
     Ok((status, kept.into()))
 }
 
-/// Length of a JSON text without the whitespace between tokens, in bytes.
+/// Length in bytes of a JSON text without kubectl's indentation.
 fn compact_len(text: &str) -> usize {
-    // Fast path for compact JSON, as servers write it: examining every byte takes as long as decoding.
-    let bytes = text.as_bytes();
-    let separates = |blank: usize| {
-        let before = &bytes[..blank];
-        before.ends_with(b"\":") || before.ends_with(b",")
-    };
-    let is_compact =
-        memchr::memchr2(b'\n', b'\t', bytes).is_none() && !memchr::memchr_iter(b' ', bytes).any(separates);
-    if is_compact {
-        return text.len();
-    }
-    let (mut length, mut inside, mut escaped) = (0, false, false);
-    for byte in text.bytes() {
-        length += usize::from(inside || !byte.is_ascii_whitespace());
-        (inside, escaped) = match byte {
-            _ if escaped => (inside, false),
-            b'"' => (!inside, false),
-            b'\\' => (inside, inside),
-            _ => (inside, false),
-        };
-    }
-    length
+    let lines = text.lines().map(str::trim_start);
+    lines.map(|line| line.len() - usize::from(line.contains("\": "))).sum()
 }
 
 /// Name of the operator's compartment for nodes that no other compartment selects.
@@ -575,7 +520,6 @@ pub struct DeploymentPolicy {
 pub struct DeploymentPolicySpec {
     pub default: PolicyDefault,
     pub compartments: Vec<Compartment>,
-    pub reset_batch_state_on_completion: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -696,13 +640,5 @@ mod tests {
         assert_eq!(last(&[operator, status]).as_deref(), Some("manager"));
         assert_eq!(last(&[entry("unknown", "", "f:spec", "2026-11-20T10:00:00Z")]), None);
         assert_eq!(last(&[pause]), None);
-    }
-
-    #[test]
-    fn a_status_of_another_type_is_said_without_a_place() {
-        let object = serde_json::json!({"metadata": {"name": "a"}, "status": {"nodeState": {"n": 7}}});
-        let why = serde_json::from_value::<Skyhook>(object).expect_err("a number is not a map");
-        let wanted = "invalid type: integer `7`, expected a map";
-        assert_eq!(why.to_string(), wanted);
     }
 }

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::node::NodeKeys;
 use super::{Certainty, Cluster, Node, Source};
+use crate::api::name::duration_seconds;
 use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook, Status, Version};
 
 /// The migration from the older API: what blocks it, and the keys and records that it leaves.
@@ -29,88 +30,35 @@ pub struct ApiEvidence {
     pub served: Vec<ApiFlavor>,
     pub operator_version: Option<Version>,
     pub other_versions: Vec<Version>,
-    /// Number of NodeWright objects that have a status from an operator.
-    pub nodewrights_with_status: usize,
-    /// Number of nodes with the newer operator's version annotation.
-    pub adopted_nodes: usize,
     /// Value of `--api`.
     pub asked_for: Option<ApiFlavor>,
     /// Whether the input is files, which may omit an API. A server that serves one API has no other.
     pub from_files: bool,
 }
 
-/// First operator version that processes NodeWright objects.
-const FIRST_NODEWRIGHT: (u64, u64) = (0, 18);
-
 impl ActiveApi {
     /// Decides which API is active; `None` without `--api` if a server serves neither API.
     ///
-    /// In order of precedence: `--api`, the only API that a server serves, the operator's version, and the
-    /// traces that an operator left on objects. Without traces, the newer API counts as active. Two served
-    /// groups do not prove that a newer operator runs: `helm rollback` keeps the newer CRDs.
+    /// In order of precedence: `--api`, the only API that a server serves, and the operator's version. Without them,
+    /// the newer API counts as active. Two served groups do not prove that a newer operator runs: `helm rollback`
+    /// keeps the newer CRDs.
     pub fn decide(evidence: ApiEvidence) -> Option<ActiveApi> {
-        let (flavor, reasons) = if let Some(flavor) = evidence.asked_for {
-            (flavor, vec![format!("--api {flavor}")])
-        } else {
-            Self::weigh(&evidence)?
+        let (flavor, reason) = match evidence.asked_for {
+            Some(flavor) => (flavor, format!("--api {flavor}")),
+            None => evidence.weigh()?,
         };
         Some(ActiveApi {
             flavor,
-            reasons,
+            reasons: vec![reason],
             served: evidence.served,
             operator_version: evidence.operator_version,
             other_versions: evidence.other_versions,
         })
     }
 
-    fn weigh(evidence: &ApiEvidence) -> Option<(ApiFlavor, Vec<String>)> {
-        let only = |flavor: &ApiFlavor| format!("only {} is served", flavor.resource());
-        let by_version =
-            evidence.operator_version.as_ref().map(|version| (version, ActiveApi::of_version(version)));
-        let both = "both APIs are served";
-        match (evidence.served.as_slice(), by_version) {
-            ([], Some((version, flavor))) if evidence.from_files => {
-                return Some((flavor, vec![format!("the operator version is {version}")]));
-            }
-            ([], None) if evidence.from_files => {
-                let reason = "the capture does not show which API is active".to_owned();
-                return Some((ApiFlavor::NodeWright, vec![reason]));
-            }
-            ([], _) => return None,
-            ([one], Some((version, flavor))) if evidence.from_files && flavor != *one => {
-                let reason = format!("{}, but the operator version is {version}", only(one));
-                return Some((flavor, vec![reason]));
-            }
-            ([one], _) => return Some((*one, vec![only(one)])),
-            (_, Some((version, flavor))) => {
-                let reason = format!("{both}, and the operator version is {version}");
-                return Some((flavor, vec![reason]));
-            }
-            _ => {}
-        }
-        let mut reasons = Vec::new();
-        if evidence.nodewrights_with_status > 0 {
-            reasons.push(format!("{} NodeWright objects have a status", evidence.nodewrights_with_status));
-        }
-        if evidence.adopted_nodes > 0 {
-            reasons.push(format!(
-                "{} nodes have the version annotation of the newer operator",
-                evidence.adopted_nodes
-            ));
-        }
-        if reasons.is_empty() {
-            reasons.push(format!(
-                "{both}, the operator's version is unknown, and nothing indicates that the operator was rolled \
-                 back; use --api to override"
-            ));
-        }
-        Some((ApiFlavor::NodeWright, reasons))
-    }
-
     /// The API that an operator of this version acts on.
     pub fn of_version(version: &Version) -> ApiFlavor {
-        let (major, minor) = FIRST_NODEWRIGHT;
-        if version.at_least(major, minor) { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook }
+        if version.at_least(0, 18) { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook }
     }
 
     /// The versions of all Deployments that may be the operator.
@@ -126,6 +74,35 @@ impl ActiveApi {
     /// Whether the older API is still served beside the newer one, which is active.
     pub fn migrating(&self) -> bool {
         self.flavor == ApiFlavor::NodeWright && self.served.contains(&ApiFlavor::Skyhook)
+    }
+}
+
+impl ApiEvidence {
+    fn weigh(&self) -> Option<(ApiFlavor, String)> {
+        let only = |flavor: &ApiFlavor| format!("only {} is served", flavor.resource());
+        let by_version =
+            self.operator_version.as_ref().map(|version| (version, ActiveApi::of_version(version)));
+        Some(match (self.served.as_slice(), by_version) {
+            ([], Some((version, flavor))) if self.from_files => {
+                (flavor, format!("the operator version is {version}"))
+            }
+            ([], None) if self.from_files => {
+                (ApiFlavor::NodeWright, "the capture does not show which API is active".to_owned())
+            }
+            ([], _) => return None,
+            ([one], Some((version, flavor))) if self.from_files && flavor != *one => {
+                (flavor, format!("{}, but the operator version is {version}", only(one)))
+            }
+            ([one], _) => (*one, only(one)),
+            (_, Some((version, flavor))) => {
+                (flavor, format!("both APIs are served, and the operator version is {version}"))
+            }
+            (_, None) => (
+                ApiFlavor::NodeWright,
+                "both APIs are served, and the operator's version is unknown; use --api to override"
+                    .to_owned(),
+            ),
+        })
     }
 }
 
@@ -199,9 +176,7 @@ impl<'a> Migration<'a> {
     /// Time for which the operator keeps adopted keys for a rollback; `None` if its settings are unknown.
     fn cleanup_delay(self) -> Option<SignedDuration> {
         match self.0.operator().setting("LEGACY_CLEANUP_DELAY") {
-            // The only duration without unit that Go accepts.
-            Some("0") => Some(SignedDuration::ZERO),
-            Some(text) => text.parse().ok(),
+            Some(text) => SignedDuration::try_from_secs_f64(duration_seconds(text)?).ok(),
             None => self.0.operator().deployment().map(|_| SignedDuration::from_hours(24)),
         }
     }
@@ -235,11 +210,10 @@ mod tests {
     use super::*;
     use ApiFlavor::{NodeWright, Skyhook};
 
-    fn decide(served: &[ApiFlavor], version: Option<&str>, evidence: usize) -> Option<ApiFlavor> {
+    fn decide(served: &[ApiFlavor], version: Option<&str>) -> Option<ApiFlavor> {
         ActiveApi::decide(ApiEvidence {
             served: served.to_vec(),
             operator_version: version.and_then(Version::parse),
-            nodewrights_with_status: evidence,
             ..ApiEvidence::default()
         })
         .map(|r| r.flavor)
@@ -248,13 +222,12 @@ mod tests {
     #[test]
     fn the_four_cases() {
         let both = [Skyhook, NodeWright];
-        assert_eq!(decide(&[], None, 0), None);
-        assert_eq!(decide(&[Skyhook], Some("v0.20.0"), 0), Some(Skyhook));
-        assert_eq!(decide(&[NodeWright], None, 0), Some(NodeWright));
-        assert_eq!(decide(&both, Some("v0.18.0-rc1"), 0), Some(NodeWright));
-        assert_eq!(decide(&both, Some("v0.17.1"), 3), Some(Skyhook));
-        assert_eq!(decide(&both, None, 3), Some(NodeWright));
-        assert_eq!(decide(&both, None, 0), Some(NodeWright));
+        assert_eq!(decide(&[], None), None);
+        assert_eq!(decide(&[Skyhook], Some("v0.20.0")), Some(Skyhook));
+        assert_eq!(decide(&[NodeWright], None), Some(NodeWright));
+        assert_eq!(decide(&both, Some("v0.18.0-rc1")), Some(NodeWright));
+        assert_eq!(decide(&both, Some("v0.17.1")), Some(Skyhook));
+        assert_eq!(decide(&both, None), Some(NodeWright));
     }
 
     #[test]

@@ -208,16 +208,12 @@ const BYTES: usize = 1 << 20;
 /// The logs of a capture.
 #[derive(Debug, Clone, Default)]
 pub struct KeptLogs {
-    entries: Vec<LogEntry>,
-    texts: HashMap<String, Vec<String>>,
+    pub entries: Vec<LogEntry>,
+    /// The last lines of the logs, by file.
+    pub texts: HashMap<String, Vec<String>>,
 }
 
 impl KeptLogs {
-    /// The logs of an index, with the last lines of their files.
-    pub fn new(entries: Vec<LogEntry>, texts: HashMap<String, Vec<String>>) -> KeptLogs {
-        KeptLogs { entries, texts }
-    }
-
     /// The last lines of the first log that is not empty, and the index of this log.
     ///
     /// # Errors
@@ -234,7 +230,10 @@ impl KeptLogs {
                 Ok([]) => {}
                 Ok(found) => {
                     let last = found[found.len().saturating_sub(lines)..].iter();
-                    let lines = last.map(|line| strip_timestamp(line).to_owned());
+                    let text = |line: &String| {
+                        String::from_utf8_lossy(split_timestamp(line.as_bytes()).1).into_owned()
+                    };
+                    let lines = last.map(text);
                     return Ok(Some((at, lines.collect())));
                 }
                 Err(why) => {
@@ -274,10 +273,10 @@ impl KeptLogs {
 impl LogEntry {
     /// Whether the entry is for this container log.
     pub fn matches(&self, piece: &ContainerLog) -> bool {
-        let names = |namespace: &str, pod: &str, container: &str| {
-            self.namespace == namespace && self.pod == pod && self.container == container
-        };
-        self.previous == piece.previous && names(&piece.namespace, &piece.pod, &piece.container)
+        self.previous == piece.previous
+            && self.namespace == piece.namespace
+            && self.pod == piece.pod
+            && self.container == piece.container
     }
 }
 
@@ -305,11 +304,6 @@ pub fn split_timestamp(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
         Some(time) => (Some(time), &line[end + 1..]),
         None => (None, line),
     }
-}
-
-fn strip_timestamp(line: &str) -> &str {
-    let kept = split_timestamp(line.as_bytes()).1.len();
-    &line[line.len() - kept..]
 }
 
 /// The meaning of an exit code with its Kubernetes reason; `None` if each program defines its own.

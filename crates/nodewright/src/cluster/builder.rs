@@ -47,9 +47,6 @@ impl DerefMut for ClusterBuilder {
 impl ClusterBuilder {
     /// Decides which API is active; `None` without `--api` if there is no trace of either.
     pub fn active_api(&self) -> Option<ActiveApi> {
-        let nodewrights = self.skyhooks[ApiFlavor::NodeWright as usize].items();
-        let adopted =
-            |n: &&Node| n.keys(ApiFlavor::NodeWright).skyhooks.values().any(|on| on.version.is_some());
         ActiveApi::decide(ApiEvidence {
             served: self.served.clone(),
             operator_version: self.operator_version(),
@@ -58,16 +55,9 @@ impl ClusterBuilder {
                 self.installation.leases.items(),
                 self.taken_at,
             ),
-            nodewrights_with_status: nodewrights.iter().filter(|n| n.status.status.is_some()).count(),
-            adopted_nodes: self.nodes.iter().filter(adopted).count(),
             asked_for: self.asked_for,
             from_files: self.from_files && !self.collected,
         })
-    }
-
-    /// Finds the operator's pods among the workload pods of files.
-    pub fn find_operator_pods(&mut self) {
-        self.operator_pods = self.workloads.filtered(Pod::runs_a_manager);
     }
 
     /// Separates the ConfigMaps of nodes from those of packages in files.
@@ -225,9 +215,6 @@ pub struct Indexes {
     /// By position of the node: positions of the custom resources that select it, in order.
     pub(super) selecting: OnceLock<Vec<Vec<usize>>>,
     pub(super) absent_packages: OnceLock<AbsentPackages>,
-    skyhooks: OnceLock<Positions>,
-    legacy: OnceLock<Positions>,
-    policies: OnceLock<Positions>,
     events: OnceLock<EventIndex>,
     of_older_operator: OnceLock<HashSet<String>>,
     pub(super) run_objects: OnceLock<RunObjects>,
@@ -239,26 +226,6 @@ impl Clone for Indexes {
     }
 }
 
-/// Positions in a list, by name.
-type Positions = HashMap<String, usize>;
-
-/// The first item with this name.
-fn named<'a, T>(
-    positions: &OnceLock<Positions>,
-    items: &'a [T],
-    name_of: fn(&T) -> &str,
-    name: &str,
-) -> Option<&'a T> {
-    let positions = positions.get_or_init(|| {
-        let mut positions = Positions::with_capacity(items.len());
-        for (at, item) in items.iter().enumerate() {
-            positions.entry(name_of(item).to_owned()).or_insert(at);
-        }
-        positions
-    });
-    items.get(*positions.get(name)?)
-}
-
 impl Cluster {
     /// Drops the indexes over the lists, which must follow each change of a list.
     pub fn reset_indexes(&mut self) {
@@ -267,20 +234,17 @@ impl Cluster {
 
     /// The custom resource of that name, in the active API.
     pub fn skyhook(&self, name: &str) -> Option<&Skyhook> {
-        let positions = &self.indexes.skyhooks;
-        named(positions, self.skyhooks.indexed(), Skyhook::name, name)
+        self.skyhooks.indexed().iter().find(|skyhook| skyhook.name() == name)
     }
 
     /// The custom resource of that name, in the other API.
     pub fn legacy_skyhook(&self, name: &str) -> Option<&Skyhook> {
-        let positions = &self.indexes.legacy;
-        named(positions, self.legacy.indexed(), Skyhook::name, name)
+        self.legacy.indexed().iter().find(|skyhook| skyhook.name() == name)
     }
 
     /// The deployment policy of that name.
     pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
-        let positions = &self.indexes.policies;
-        named(positions, self.policies.indexed(), |p| &p.metadata.name, name)
+        self.policies.indexed().iter().find(|policy| policy.metadata.name == name)
     }
 
     /// Whether the custom resource names a deployment policy, but no policies were read.

@@ -261,8 +261,9 @@ mod tests {
         let mut dice = Dice(42);
         for nodes in [200, 1000] {
             let all = cluster(&mut dice, nodes);
-            let (failing, healthy) =
-                split(&all, |n| body(n).system.os_image == IMAGES[1] && n.labels["pool"] == "p1");
+            let (failing, healthy) = split(&all, |n| {
+                body(n).system.os_image == IMAGES[1] && n.labels.get("pool").is_some_and(|pool| pool == "p1")
+            });
             let found = contrasts(&failing, &healthy);
             let two: BTreeSet<&str> = found.iter().take(2).map(|c| c.attribute.as_str()).collect();
             assert_eq!(two, BTreeSet::from(["osImage", "pool"]), "{nodes}: {found:?}");

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::owners::{self, DRIVER_UPGRADE, ManagedFields};
-use super::{Cluster, Node, lenient};
+use super::{Cluster, Node, Taint, lenient};
 use crate::api::{ApiFlavor, Labels, keys};
 
 /// Returns everyone outside the operator who holds the cordon of a node, given as JSON from the API server.
@@ -88,17 +88,6 @@ const NOT_CORDONED: [&str; 4] = ["", "unknown", "upgrade-required", "upgrade-don
 /// The state of a driver upgrade that keeps the node cordoned until somebody repairs it.
 const FAILED: &str = "upgrade-failed";
 
-/// The parts of a node that show who holds its cordon.
-pub(super) struct Marks<'a> {
-    /// Annotations that pass [`is_annotation`].
-    pub annotations: &'a BTreeMap<String, String>,
-    pub labels: &'a Labels,
-    /// Keys of the node's taints.
-    pub taints: Vec<&'a str>,
-    pub managed: &'a ManagedFields,
-    pub unschedulable: bool,
-}
-
 /// Name of an unknown holder: no field manager owns the cordon, as after a patch of `managedFields`.
 const UNKNOWN: &str = "an unknown owner";
 const NO_MANAGER: &str = "no field manager owns spec.unschedulable";
@@ -146,41 +135,46 @@ impl Display for Holder {
     }
 }
 
-impl Marks<'_> {
-    /// Everyone outside the operator who holds the cordon, each with a mark or as a field manager.
-    pub fn holders(&self) -> Vec<Holder> {
-        let mut holders = Vec::new();
-        let mut add = |name: &str, mark: Option<String>| {
-            holders.push(Holder { name: name.to_owned(), mark });
-        };
-        for (key, value) in self.annotations {
-            match owner(key) {
-                Some(by) if key != MACHINE_CONFIG || value.starts_with("drain") => {
-                    add(by, Some(format!("annotation {key}")));
-                }
-                _ => {}
+/// Everyone outside the operator who holds the cordon of a node, each with a mark or as a field manager. `annotations` pass
+/// [`is_annotation`].
+pub(super) fn holders(
+    annotations: &BTreeMap<String, String>,
+    labels: &Labels,
+    taints: &[Taint],
+    managed: &ManagedFields,
+    unschedulable: bool,
+) -> Vec<Holder> {
+    let mut holders = Vec::new();
+    let mut add = |name: &str, mark: Option<String>| {
+        holders.push(Holder { name: name.to_owned(), mark });
+    };
+    for (key, value) in annotations {
+        match owner(key) {
+            Some(by) if key != MACHINE_CONFIG || value.starts_with("drain") => {
+                add(by, Some(format!("annotation {key}")));
             }
+            _ => {}
         }
-        for (key, value) in self.labels.iter() {
-            if key.ends_with(DRIVER_UPGRADE) && !NOT_CORDONED.contains(&value.as_str()) {
-                let holder = if value == FAILED { "a failed driver upgrade" } else { "a driver upgrade" };
-                add(holder, Some(format!("label {key}={value}")));
-            }
-        }
-        for key in &self.taints {
-            if let Some(by) = owners::holder_of_cordon(key) {
-                add(by, Some(format!("taint {key}")));
-            }
-        }
-        if let Some(manager) = self.managed.cordoned_by() {
-            add(manager, None);
-        } else if self.unschedulable && !self.managed.is_empty() && !self.managed.has_cordon() {
-            holders.push(Holder::unknown());
-        }
-        let mut named = BTreeSet::new();
-        holders.retain(|holder| named.insert(holder.name.clone()));
-        holders
     }
+    for (key, value) in labels.iter() {
+        if key.ends_with(DRIVER_UPGRADE) && !NOT_CORDONED.contains(&value.as_str()) {
+            let holder = if value == FAILED { "a failed driver upgrade" } else { "a driver upgrade" };
+            add(holder, Some(format!("label {key}={value}")));
+        }
+    }
+    for taint in taints {
+        if let Some(by) = owners::holder_of_cordon(&taint.key) {
+            add(by, Some(format!("taint {}", taint.key)));
+        }
+    }
+    if let Some(manager) = managed.cordoned_by() {
+        add(manager, None);
+    } else if unschedulable && !managed.is_empty() && !managed.has_cordon() {
+        holders.push(Holder::unknown());
+    }
+    let mut named = BTreeSet::new();
+    holders.retain(|holder| named.insert(holder.name.clone()));
+    holders
 }
 
 #[cfg(test)]

@@ -187,7 +187,11 @@ impl<'a> ObstacleReader<'a> {
     fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
         let before = pod.metadata.creation_timestamp.zip(began);
         let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
-        before.is_some_and(|(created, began)| created < began) && !noted && self.older(began, EVICTED_WITHIN)
+        let possible = || began.max(self.cluster.evictions().allowed_since(pod));
+        before.is_some_and(|(created, began)| created < began)
+            && !noted
+            && self.older(began, EVICTED_WITHIN)
+            && self.older(possible(), EVICTED_WITHIN)
     }
 
     fn older(&self, at: Option<Timestamp>, than: SignedDuration) -> bool {
@@ -208,11 +212,7 @@ impl Obstacles<'_> {
                     selecting.len()
                 )
             };
-            let more = match overlaps.len() {
-                1 => String::new(),
-                n => format!(" (one of {})", plural(n, "such pod")),
-            };
-            let this = both(&format!("pod {}{more} is", pod.path()));
+            let this = both(&format!("{} is", first_of(pod, overlaps.len())));
             return (this, Some(both("a pod is")));
         }
         let mut held = budgets.iter();
@@ -239,11 +239,7 @@ impl Obstacles<'_> {
                     webhook_clause(webhooks)
                 )
             };
-            let more = match unexplained.len() {
-                1 => String::new(),
-                n => format!(" (one of {})", plural(n, "such pod")),
-            };
-            let this = format!("pod {}{more} is", first.path());
+            let this = format!("{} is", first_of(first, unexplained.len()));
             let this = match quoted {
                 Some(text) => format!("{this} not evicted: {text}"),
                 None => not_evicted(&this),
@@ -251,11 +247,7 @@ impl Obstacles<'_> {
             return (this, Some(not_evicted("a pod is")));
         }
         if let (Some(first), []) = (unmanaged.first(), noted.as_slice()) {
-            let more = match unmanaged.len() {
-                1 => String::new(),
-                n => format!(" (one of {})", plural(n, "such pod")),
-            };
-            let this = refusal(&format!("pod {}{more}", first.path()), UNMANAGED);
+            let this = refusal(&first_of(first, unmanaged.len()), UNMANAGED);
             return (this, Some(refusal("a pod", UNMANAGED)));
         }
         let first = noted.iter().find(|refusal| !refusal.name.is_empty());
@@ -285,6 +277,14 @@ impl Obstacles<'_> {
     pub fn are_pods(&self) -> bool {
         let mut held = self.budgets.values().flat_map(|(_, pods)| pods);
         !self.overdue.is_empty() || !self.unexplained.is_empty() || held.any(|pod| !pod.ready())
+    }
+}
+
+/// The first of some pods, with their number.
+fn first_of(pod: &Pod, pods: usize) -> String {
+    match pods {
+        1 => format!("pod {}", pod.path()),
+        n => format!("pod {} (one of {})", pod.path(), plural(n, "such pod")),
     }
 }
 
@@ -359,6 +359,12 @@ impl<'a> Evictions<'a> {
     /// The reason why the known budgets do not allow the eviction of a pod now.
     pub fn block(self, pod: &Pod) -> Option<EvictionBlock<'a>> {
         block(pod, self.0.disruption_budgets.iter())
+    }
+
+    /// The time since which the budgets of the pod allow an eviction, if it is recorded.
+    pub fn allowed_since(self, pod: &Pod) -> Option<Timestamp> {
+        let budgets = self.0.disruption_budgets.iter().filter(|budget| budget.selects(pod));
+        budgets.filter_map(|budget| budget.disruption_allowed(true)).max()
     }
 
     /// Whether some of these pods stay on a node that is drained: the operator recorded a refusal, or will not evict a
@@ -601,7 +607,13 @@ impl DisruptionBudget {
     /// Whether the budget has refused since before a drain began, so that no eviction of that drain used it
     /// up.
     pub fn refused_before(&self, start: Timestamp) -> bool {
-        let allowed = self.status.conditions.iter().flatten().find(|c| c.type_ == "DisruptionAllowed");
-        allowed.filter(|c| c.status != "True").is_some_and(|c| c.last_transition_time.0 < start)
+        self.disruption_allowed(false).is_some_and(|since| since < start)
+    }
+
+    /// The time since which the condition DisruptionAllowed is true, or is not.
+    fn disruption_allowed(&self, is_true: bool) -> Option<Timestamp> {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let allowed = conditions.find(|c| c.type_ == "DisruptionAllowed")?;
+        ((allowed.status == "True") == is_true).then_some(allowed.last_transition_time.0)
     }
 }

@@ -70,14 +70,14 @@ impl Installation {
 #[serde(default)]
 pub struct Namespace {
     pub metadata: Meta,
-    pub status: NamespaceStatus,
+    pub status: ObjectStatus,
     #[serde(skip)]
     pub unknown_fields: UnknownFields,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct NamespaceStatus {
+pub struct ObjectStatus {
     pub conditions: Vec<Condition>,
 }
 
@@ -87,7 +87,7 @@ pub struct NamespaceStatus {
 pub struct Definition {
     pub metadata: Meta,
     pub spec: DefinitionSpec,
-    pub status: DefinitionStatus,
+    pub status: ObjectStatus,
     #[serde(skip)]
     pub unknown_fields: UnknownFields,
 }
@@ -107,12 +107,6 @@ pub struct DefinitionVersion {
     pub served: bool,
     pub storage: bool,
     pub schema: Value,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct DefinitionStatus {
-    pub conditions: Vec<Condition>,
 }
 
 /// The Lease by which the replicas of an operator elect a leader.
@@ -216,18 +210,16 @@ pub fn acting<'a>(
     leases: &[Lease],
     now: Timestamp,
 ) -> Vec<&'a Deployment> {
+    let candidates = candidates(operators);
+    let leaders: Vec<&Deployment> = candidates.iter().copied().filter(|d| leads(d, leases, now)).collect();
+    if candidates.len() > 1 && !leaders.is_empty() { leaders } else { candidates }
+}
+
+/// The Deployments with ready replicas, or else all that are not scaled to zero.
+fn candidates<'a>(operators: impl Iterator<Item = &'a Deployment>) -> Vec<&'a Deployment> {
     let wanted: Vec<&Deployment> = operators.filter(|d| d.replicas() > 0).collect();
-    let mut acting: Vec<&Deployment> = ready(&wanted);
-    if acting.is_empty() {
-        acting = wanted;
-    }
-    if acting.len() > 1 {
-        let leaders: Vec<&Deployment> = acting.iter().copied().filter(|d| leads(d, leases, now)).collect();
-        if !leaders.is_empty() {
-            acting = leaders;
-        }
-    }
-    acting
+    let ready = ready(&wanted);
+    if ready.is_empty() { wanted } else { ready }
 }
 
 /// Whether the Deployment holds a Lease, or acts without leader election.
@@ -266,10 +258,7 @@ pub fn version(acting: &[&Deployment]) -> Option<Version> {
 
 /// Whether several Deployments could act, so that only their Leases show which ones do.
 pub fn undecided(operators: &[&Deployment]) -> bool {
-    let wanted: Vec<&Deployment> = operators.iter().copied().filter(|d| d.replicas() > 0).collect();
-    let ready = ready(&wanted);
-    let candidates = if ready.is_empty() { wanted } else { ready };
-    candidates.len() > 1
+    candidates(operators.iter().copied()).len() > 1
 }
 
 impl<'a> OperatorView<'a> {

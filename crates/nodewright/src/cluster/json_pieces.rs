@@ -32,6 +32,8 @@ pub struct TextPosition {
 }
 
 impl TextPosition {
+    pub const START: TextPosition = TextPosition { line: 1, column: 0 };
+
     /// The position after this text.
     pub fn after(self, text: &[u8]) -> TextPosition {
         let lines = memchr_iter(b'\n', text).count();
@@ -44,13 +46,7 @@ impl TextPosition {
 
 impl<R: Read> Pieces<R> {
     pub fn new(stream: R) -> Pieces<R> {
-        Pieces {
-            stream,
-            buffer: Vec::new(),
-            start: 0,
-            ended: false,
-            place: TextPosition { line: 1, column: 0 },
-        }
+        Pieces { stream, buffer: Vec::new(), start: 0, ended: false, place: TextPosition::START }
     }
 
     /// The position of the next byte.
@@ -145,7 +141,7 @@ pub fn syntax(before: &[u8], text: &[u8], start: TextPosition) -> String {
 fn placed(error: &serde_json::Error, before: &[u8], start: TextPosition) -> String {
     let (line, column) = (error.line(), error.column());
     let message = without_place(error);
-    let skipped = TextPosition { line: 1, column: 0 }.after(before);
+    let skipped = TextPosition::START.after(before);
     let (line, column) = match line.saturating_sub(skipped.line) {
         0 => {
             let behind = column.saturating_sub(skipped.column);

@@ -1,12 +1,11 @@
 //! The version of Kubernetes, and the features that the operator loses on older versions without an error.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Deref;
 
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::de::{Error as _, MapAccess, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
@@ -45,20 +44,17 @@ const FEATURES: [Feature; 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kubernetes {
     pub version: Version,
-    /// Whether this is the version of the newest kubelet, because that of the API server is unknown.
-    pub of_kubelets: bool,
 }
 
 impl Cluster {
     /// The version of the API server, or else of the newest kubelet, which is never newer than the API server.
     pub fn kubernetes(&self) -> Option<Kubernetes> {
         let server = self.installation.server.ok().and_then(|text| Version::parse(text));
-        let of_kubelets = server.is_none();
         let newest = || {
             let systems = self.nodes.indexed().iter().filter_map(|node| Some(&node.body()?.system));
             systems.filter_map(|system| Version::parse(&system.kubelet_version)).max()
         };
-        Some(Kubernetes { version: server.or_else(newest)?, of_kubelets })
+        Some(Kubernetes { version: server.or_else(newest)? })
     }
 
     /// The features that this version of Kubernetes lacks. Only operators that run Jobs rely on them.
@@ -67,11 +63,6 @@ impl Cluster {
         let missing =
             |feature: &&Feature| version.as_ref().is_some_and(|v| !v.version.at_least(1, feature.since));
         FEATURES.iter().filter(missing).collect()
-    }
-
-    /// Whether Jobs count evictions as failed attempts, judged by the version.
-    pub fn counts_evictions(&self) -> bool {
-        self.missing_features().iter().any(|feature| feature.name == FEATURES[0].name)
     }
 }
 
@@ -256,75 +247,14 @@ pub struct Annotations {
 
 impl<'de> Deserialize<'de> for Annotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Annotations, D::Error> {
-        struct Map;
-
-        impl<'de> Visitor<'de> for Map {
-            type Value = Annotations;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
-                let mut all = Annotations::default();
-                while let Some(key) = map.next_key()? {
-                    match key {
-                        Key::Operator(key) => {
-                            all.operator.insert(key, map.next_value()?);
-                        }
-                        Key::CordonMark(key) => {
-                            all.cordon_marks.insert(key, map.next_value()?);
-                        }
-                        Key::Unused => {
-                            map.next_value::<Ignored>()?;
-                        }
-                    }
-                }
-                Ok(all)
+        let mut all = Annotations::default();
+        for (key, value) in visit::entries::<_, String, String>(deserializer, "a map")? {
+            if NodeKey::is_ours(&key) {
+                all.operator.insert(key, value);
+            } else if super::cordon::is_annotation(&key) {
+                all.cordon_marks.insert(key, value);
             }
         }
-
-        deserializer.deserialize_map(Map)
-    }
-}
-
-/// Key of an annotation, copied only if the annotation is used.
-enum Key {
-    Operator(String),
-    CordonMark(String),
-    Unused,
-}
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
-        visit::text(deserializer, |key| {
-            if NodeKey::is_ours(key) {
-                Key::Operator(key.to_owned())
-            } else if super::cordon::is_annotation(key) {
-                Key::CordonMark(key.to_owned())
-            } else {
-                Key::Unused
-            }
-        })
-    }
-}
-
-/// A value that must be a string and is dropped.
-struct Ignored;
-
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
-        visit::text(deserializer, |_| Ignored)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn features_are_sorted_and_have_sources() {
-        assert!(FEATURES.is_sorted_by_key(|feature| feature.since));
-        assert!(FEATURES.iter().all(|feature| feature.source.starts_with("https://kubernetes.io/")));
+        Ok(all)
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::admission::{Lack, WebhookConfiguration};
 use super::installation::{Definition, Installation};
 use super::operator::OperatorView;
-use super::provenance::{Unproven, run_unproven};
-use super::restrictions::RbacObject;
+use super::provenance::{Unproven, labelled, run_unproven};
 use super::{Certainty, Cluster, ConfigMap, Job, Node, NodeRecord, Pod, Source};
 use crate::api::{ApiFlavor, Meta};
 
@@ -165,16 +167,12 @@ impl<'a> LeftoverFinder<'a> {
         self,
         all: impl IntoIterator<Item = &'a T>,
         reason: &'static str,
-        meta: fn(&T) -> &Meta,
+        meta: fn(&'a T) -> &'a Meta,
         place: fn(&'a T) -> LeftoverObject<'a>,
     ) -> Vec<Leftover<'a>> {
         let mut found = Vec::new();
         for one in all {
-            let labels = &meta(one).labels;
-            let mut named = ApiFlavor::ALL
-                .into_iter()
-                .filter_map(|flavor| Some((flavor, labels.get(&flavor.key("name"))?)));
-            let Some((flavor, owner)) = named.next() else {
+            let Some((flavor, owner)) = labelled(meta(one)) else {
                 continue;
             };
             if self.is_gone(owner, flavor) && !meta(one).deleting() {
@@ -232,11 +230,14 @@ impl<'a> LeftoverFinder<'a> {
 }
 
 /// A cluster-scoped object of the installation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Remnant<'a> {
+    /// The kind.
     pub kind: &'a str,
     /// Plural of the object's kind, for kubectl.
+    #[serde(skip)]
     pub resource: &'static str,
+    /// The name.
     pub name: &'a str,
 }
 
@@ -267,7 +268,11 @@ impl<'a> LeftoverFinder<'a> {
                 resource: DEFINITIONS,
                 name: &definition.metadata.name,
             });
-        let roles = installation.roles.iter().filter(|role| role.is_operators()).map(of_role);
+        let roles = installation.roles.iter().filter(|role| role.is_operators()).map(|role| Remnant {
+            kind: &role.kind,
+            resource: role.resource(),
+            name: &role.metadata.name,
+        });
         webhooks.chain(definitions).chain(roles).collect()
     }
 }
@@ -293,8 +298,4 @@ impl<'a> OperatorView<'a> {
             dead.is_some_and(|(lack, _)| lack == Lack::Service)
         })
     }
-}
-
-fn of_role(role: &RbacObject) -> Remnant<'_> {
-    Remnant { kind: &role.kind, resource: role.resource(), name: &role.metadata.name }
 }

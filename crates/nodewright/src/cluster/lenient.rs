@@ -41,7 +41,7 @@ pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, Strin
     if object.key().1.is_empty() {
         return Err("it has no name".to_owned());
     }
-    object.set_unknown_fields(unknown.into());
+    object.set_unknown_fields(unknown);
     Ok(object)
 }
 

@@ -50,22 +50,16 @@ use drain::Evictions;
 pub use event::Event;
 pub use hold::Stop;
 use installation::Installation;
-pub use kubernetes::ConfigMap;
-pub use kubernetes::Kubernetes;
+pub use kubernetes::{ConfigMap, Kubernetes};
 use leftover::LeftoverFinder;
 pub use lenient::decode as decode_leniently;
-pub use node::{Node, NodeEdit, NodeFields, NodeRecord};
+pub use node::{Node, NodeEdit, NodeFields, NodeRecord, Taint};
 pub use operator::Deployment;
 use operator::OperatorView;
-pub use package_run::PackageRun;
-pub use package_run::PackageRuns;
+pub use package_run::{PackageRun, PackageRuns};
 pub use placement::{AskedBy, Desired, Phase, Placement};
-pub use pod::Job;
-pub use pod::Pod;
-pub use source::NamedNodes;
-pub use source::ResourceVersions;
-pub use source::Source;
-pub use source::{Certainty, Read, Unread};
+pub use pod::{Job, Pod};
+pub use source::{Certainty, NamedNodes, Read, ResourceVersions, Source, Unread};
 use taints::RuntimeRequired;
 
 /// The sources of a cluster that do not depend on the active API, as read from a server or from files.
@@ -162,8 +156,7 @@ impl Cluster {
 
     /// Index of a node of this cluster in the list.
     pub fn node_index(&self, node: &Node) -> usize {
-        let first = self.nodes.indexed().as_ptr();
-        (std::ptr::from_ref(node).addr() - first.addr()) / size_of::<Node>()
+        package_run::position(self.nodes.indexed(), node)
     }
 
     /// Index of a node in the list, by its name.
@@ -224,9 +217,9 @@ impl Cluster {
             Source::Events => self.events.count(),
             Source::DisruptionBudgets => self.disruption_budgets.count(),
             // Leases are read only if they are needed to find the acting Deployment.
-            Source::Operator => match self.installation.leases.unread() {
-                Some(why) => self.operators.count().mark_incomplete(why.of("leases")),
-                None => self.operators.count(),
+            Source::Operator => match (self.operators.count(), self.installation.leases.unread()) {
+                (Read::Ok(count), Some(why)) => Read::Incomplete(count, why.of("leases")),
+                (count, _) => count,
             },
             Source::OperatorPods => self.operator_pods.count(),
             Source::Webhooks => self.admission.read(self.may_leave_out()),
@@ -370,7 +363,7 @@ impl<T: Object> Read<Vec<T>> {
             });
         }
         if let Some(why) = unknown {
-            self.lacks(|| why.into());
+            self.lacks(why);
         }
         self
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cordon::Marks;
+use super::cordon::{self, Holder};
 use super::kubernetes::Annotations;
 use super::owners::{self, LabelWrite, ManagedFields, TaintKind, TaintOwner};
 use crate::api::keys::NodeKey;
@@ -17,7 +17,6 @@ use crate::api::{
     ApiFlavor, Entry, Labels, Name, NodeState, Object, Shared, Skyhook, State, Status, UnknownFields,
     quantity,
 };
-use crate::cluster::cordon::Holder;
 
 /// A node: its Kubernetes status and the operator's keys of each API.
 ///
@@ -181,18 +180,18 @@ impl NodeObject {
 impl From<NodeObject> for Node {
     fn from(object: NodeObject) -> Node {
         let keys: [Shared<NodeKeys>; 2] = ApiFlavor::ALL.map(|flavor| NodeKeys::read(flavor, &object).into());
-        let marks = Marks {
-            annotations: &object.metadata.annotations.cordon_marks,
-            labels: &object.metadata.labels,
-            taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
-            managed: &object.metadata.managed_fields,
-            unschedulable: object.spec.unschedulable,
-        };
+        let holders = cordon::holders(
+            &object.metadata.annotations.cordon_marks,
+            &object.metadata.labels,
+            &object.spec.taints,
+            &object.metadata.managed_fields,
+            object.spec.unschedulable,
+        );
         let conditions = object.status.conditions.into_iter();
         let gated = object.spec.taints.iter().any(|taint| taint.is(TaintKind::Startup));
         let conditions = conditions.filter(|condition| condition.is_used(gated));
         let body = NodeBody {
-            cordon_holders: marks.holders().into(),
+            cordon_holders: holders.into(),
             taints: object.spec.taints,
             conditions: conditions.map(NodeCondition::from).collect(),
             gpus: object.status.capacity.gpus,
@@ -505,24 +504,14 @@ impl NodeRecord {
     ///
     /// The operator's finalizer does not remove the conditions, so conditions alone prove little.
     pub fn has_keys(&self) -> bool {
-        self.state.is_some()
-            || self.status.is_some()
-            || self.status_label.is_some()
-            || self.cordon
-            || self.version.is_some()
-            || self.drain_start.is_some()
-            || self.drain_blocked.is_some()
+        !self.remaining_keys().is_empty()
     }
 
     /// Whether only the node state remains, apart from the version. The finalizer keeps it on purpose for
     /// packages whose files are still on the host.
     pub fn is_marker(&self) -> bool {
-        !self.entries().is_empty()
-            && !self.cordon
-            && self.status.is_none()
-            && self.status_label.is_none()
-            && self.drain_start.is_none()
-            && self.drain_blocked.is_none()
+        let is_kept = |key: &str| matches!(key, "nodeState" | "version");
+        !self.entries().is_empty() && self.remaining_keys().into_iter().all(is_kept)
     }
 
     /// Names of the remaining keys, conditions aside.

@@ -178,11 +178,6 @@ pub fn of_label(key: &str) -> Option<&'static str> {
     found(LABELS, key)
 }
 
-/// The row of a label's usual owner.
-pub(super) fn row_of_label(key: &str) -> Option<usize> {
-    LABELS.iter().position(|(start, ..)| key.starts_with(start))
-}
-
 /// The owner of a finalizer of nodes.
 pub fn of_finalizer(finalizer: &str) -> Option<&'static str> {
     found(FINALIZERS, finalizer)
@@ -384,24 +379,16 @@ struct LabelOwners(u16);
 
 impl LabelOwners {
     fn of(label: &str) -> LabelOwners {
-        LabelOwners(row_of_label(label).map_or(0, |row| 1 << row))
+        let row = LABELS.iter().position(|(start, ..)| label.starts_with(start));
+        LabelOwners(row.map_or(0, |row| 1 << row))
     }
 }
 
 impl<'de> Deserialize<'de> for LabelOwners {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LabelOwners, D::Error> {
-        struct Field(LabelOwners);
-
-        impl<'de> Deserialize<'de> for Field {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Field, D::Error> {
-                let owners =
-                    |field: &str| Field(LabelOwners::of(field.strip_prefix("f:").unwrap_or_default()));
-                visit::text(deserializer, owners)
-            }
-        }
-
-        let fields: Vec<(Field, IgnoredAny)> = visit::entries(deserializer, "a map")?;
-        Ok(LabelOwners(fields.iter().fold(0, |all, (Field(owners), _)| all | owners.0)))
+        let fields = visit::entries::<_, String, IgnoredAny>(deserializer, "a map")?;
+        let owners = fields.iter().filter_map(|(field, _)| Some(LabelOwners::of(field.strip_prefix("f:")?)));
+        Ok(LabelOwners(owners.fold(0, |all, owners| all | owners.0)))
     }
 }
 
@@ -476,17 +463,8 @@ struct MetadataFields {
 
 /// Whether any of the annotations is the operator's.
 fn any_of_operator<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    let annotations: Vec<(OfOperator, IgnoredAny)> = visit::entries(from, "a map")?;
-    Ok(annotations.iter().any(|(OfOperator(ours), _)| *ours))
-}
-
-/// Whether the annotation is the operator's.
-struct OfOperator(bool);
-
-impl<'de> Deserialize<'de> for OfOperator {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OfOperator, D::Error> {
-        visit::text(deserializer, |field| OfOperator(field.strip_prefix("f:").is_some_and(NodeKey::is_ours)))
-    }
+    let annotations = visit::entries::<_, String, IgnoredAny>(from, "a map")?;
+    Ok(annotations.iter().any(|(field, _)| field.strip_prefix("f:").is_some_and(NodeKey::is_ours)))
 }
 
 impl ManagedFields {

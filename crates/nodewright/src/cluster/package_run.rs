@@ -492,7 +492,7 @@ impl Cluster {
 }
 
 /// Position of an item in its list.
-fn position<T>(list: &[T], item: &T) -> usize {
+pub(super) fn position<T>(list: &[T], item: &T) -> usize {
     (std::ptr::from_ref(item).addr() - list.as_ptr().addr()) / size_of::<T>()
 }
 
@@ -521,9 +521,9 @@ fn joined<'a>(
         let Some(mut package_run) = PackageRun::from_pod(&mut reader, pod) else {
             continue;
         };
-        match uid.filter(|_| pod.metadata.is_of_job()) {
-            Some(uid) => {
-                by_uid.insert(uid, package_runs.len());
+        match pod.metadata.controller().filter(|owner| owner.kind == "Job") {
+            Some(owner) => {
+                by_uid.insert(&owner.uid, package_runs.len());
                 package_run.job_unseen = true;
                 package_runs.push(package_run);
             }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::kubernetes::package_label;
 use super::operator::OperatorView;
 use super::{Cluster, ConfigMap, PackageRun, Read};
 use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
@@ -53,7 +54,7 @@ impl fmt::Display for Unproven {
 /// The reason why it is not proven that the operator created a pod or Job with the label of a package:
 /// namespace, owner, annotation and name must match.
 pub(super) fn run_unproven(cluster: &Cluster, meta: &Meta) -> Option<Unproven> {
-    let Some((flavor, skyhook)) = labelled(meta, super::kubernetes::package_label) else {
+    let Some((flavor, skyhook)) = labelled(meta) else {
         return Some(Unproven::Annotations);
     };
     let note: Option<Value> =
@@ -129,12 +130,11 @@ impl PackageRun<'_> {
     }
 }
 
-/// The API of an operator's label, and the custom resource that the label names.
-fn labelled(meta: &Meta, label: fn(ApiFlavor) -> String) -> Option<(ApiFlavor, &str)> {
-    ApiFlavor::ALL.into_iter().find_map(|flavor| {
-        let name = meta.labels.get(&label(flavor))?;
-        Some((flavor, name.as_str()))
-    })
+/// The API of the label of packages, and the custom resource that the label names.
+pub(super) fn labelled(meta: &Meta) -> Option<(ApiFlavor, &str)> {
+    ApiFlavor::ALL
+        .into_iter()
+        .find_map(|flavor| Some((flavor, meta.labels.get(&package_label(flavor))?.as_str())))
 }
 
 /// Whether a custom resource with this name controls the object. A migration may have changed the API of the

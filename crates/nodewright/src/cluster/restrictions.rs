@@ -107,10 +107,10 @@ impl<'a> OperatorView<'a> {
         let namespace = operator.namespace();
         let jobs = self.0.flavor().executor() == Executor::Job;
         let access = match request {
-            Request::Start(_) if jobs => Access::new("batch", "jobs", "create", "CREATE", true),
-            Request::Start(_) => Access::new("", "pods", "create", "CREATE", true),
-            Request::PatchNode => Access::new("", "nodes", "patch", "UPDATE", false),
-            Request::Evict => Access::new("", "pods/eviction", "create", "CREATE", false),
+            Request::Start(_) if jobs => Access::new("batch", "jobs", "create", true),
+            Request::Start(_) => Access::new("", "pods", "create", true),
+            Request::PatchNode => Access::new("", "nodes", "patch", false),
+            Request::Evict => Access::new("", "pods/eviction", "create", false),
         };
         let mut found = Vec::new();
         if let Request::Start(package) = request {
@@ -123,7 +123,7 @@ impl<'a> OperatorView<'a> {
                 found.extend(self.limit_range(namespace, package));
             }
         }
-        found.extend(self.dead_webhooks(namespace, &access));
+        found.extend(self.dead_webhooks(&access));
         found.extend(self.missing_right(namespace, operator.service_account(), &access));
         found
     }
@@ -224,77 +224,57 @@ impl<'a> OperatorView<'a> {
 
     /// A limit range that the package's resources violate.
     fn limit_range(self, namespace: &str, package: &Package) -> Option<Restriction> {
+        const BOUNDS: [(&str, &str, &str); 4] = [
+            ("max", "cpu", "cpuLimit"),
+            ("min", "cpu", "cpuRequest"),
+            ("max", "memory", "memoryLimit"),
+            ("min", "memory", "memoryRequest"),
+        ];
         let containers = self.limits(namespace).filter(|(_, limits)| limits.kind == "Container");
-        containers.into_iter().find_map(|(range, limits)| {
+        let mut bounds = containers.flat_map(|limits| BOUNDS.map(|bound| (limits, bound)));
+        bounds.find_map(|((range, limits), (name, resource, field))| {
+            let bound = if name == "max" { &limits.max } else { &limits.min }.get(resource)?;
+            let (amount, set) = (quantity::parse(bound)?, resource_of(package, field)?);
+            let word = match name {
+                "max" if set > amount => "above the maximum of",
+                "min" if set < amount => "below the minimum of",
+                _ => return None,
+            };
             let object = format!("limitrange/{}", range.metadata.path());
-            let bound = |bounds: &Quantities, resource: &str| Some(bounds.get(resource)?.clone());
-            [("cpu", "cpuRequest", "cpuLimit"), ("memory", "memoryRequest", "memoryLimit")].iter().find_map(
-                |(resource, request, limit)| {
-                    let above = bound(&limits.max, resource).zip(resource_of(package, limit));
-                    let below = bound(&limits.min, resource).zip(resource_of(package, request));
-                    let refusal = |bound: &Value, field: &str, name: &str, word: &str| Restriction {
-                        why: format!(
-                            "{} of the package is {word} {object}, which is {}",
-                            field,
-                            quantity::value_text(bound)
-                        ),
-                        object: object.clone(),
-                        field: format!("{name}.{resource}"),
-                        value: quantity::value_text(bound),
-                        fix: (RAISE, words(&["edit", "limitrange", "-n", namespace, &range.metadata.name])),
-                        changes: true,
-                    };
-                    let above = above.filter(|(max, set)| quantity::parse(max).is_some_and(|max| *set > max));
-                    let below = below.filter(|(min, set)| quantity::parse(min).is_some_and(|min| *set < min));
-                    above.map(|(max, _)| refusal(&max, limit, "max", "above the maximum of")).or_else(|| {
-                        below.map(|(min, _)| refusal(&min, request, "min", "below the minimum of"))
-                    })
-                },
-            )
+            let value = quantity::value_text(bound);
+            Some(Restriction {
+                why: format!("{field} of the package is {word} {object}, which is {value}"),
+                object,
+                field: format!("{name}.{resource}"),
+                value,
+                fix: (RAISE, words(&["edit", "limitrange", "-n", namespace, &range.metadata.name])),
+                changes: true,
+            })
         })
     }
 
-    /// Webhooks that match the request, fail closed, and have no backend.
-    fn dead_webhooks(self, namespace: &str, access: &Access) -> Vec<Restriction> {
-        let labels = self.0.installation.namespaces.iter().find(|found| found.metadata.name == namespace);
-        let labels = labels.map(|found| &found.metadata.labels);
-        let selects = |webhook: &Webhook| {
-            let selector = &webhook.namespace_selector;
-            let here = selector.is_empty() || labels.is_some_and(|labels| selector.matches(labels));
-            (here || !access.namespaced)
-                && webhook.object_selector.is_empty()
-                && webhook.match_conditions.is_empty()
-        };
-        let mut found = Vec::new();
-        for configuration in &self.0.admission.webhooks {
-            for webhook in configuration.webhooks.iter().filter(|webhook| selects(webhook)) {
-                let matches = webhook.covers(access.group, access.resource, access.operation);
-                if let Some((_, why)) = self
-                    .0
-                    .webhooks()
-                    .dead_backend(configuration, webhook)
-                    .filter(|_| matches && webhook.fails_closed())
-                {
-                    found.push(Restriction {
-                        object: webhook_reference(configuration),
-                        field: "clientConfig.service".to_owned(),
-                        value: why.clone(),
-                        why: format!(
-                            "webhook {} checks {} of {}, and its {why}",
-                            webhook.name,
-                            if access.operation == "CREATE" { "the creation" } else { "changes" },
-                            access.resource
-                        ),
-                        fix: (
-                            "Repair the webhook's service, or exempt the operator's requests from the webhook",
-                            words(&["edit", configuration.resource(), &configuration.metadata.name]),
-                        ),
-                        changes: true,
-                    });
-                }
+    /// Webhooks that certainly match the request, fail closed, and have no backend.
+    fn dead_webhooks(self, access: &Access) -> impl Iterator<Item = Restriction> {
+        let refusing = self.0.webhooks().refusing().into_iter();
+        refusing.filter(|dead| dead.certain && dead.refuses.contains(&access.resource)).map(|dead| {
+            let (configuration, why) = (dead.configuration, dead.why);
+            Restriction {
+                object: format!("{}/{}", configuration.kind.to_lowercase(), configuration.metadata.name),
+                field: "clientConfig.service".to_owned(),
+                why: format!(
+                    "webhook {} checks {} of {}, and its {why}",
+                    dead.webhook.name,
+                    if access.verb == "create" { "the creation" } else { "changes" },
+                    access.resource
+                ),
+                value: why,
+                fix: (
+                    "Repair the webhook's service, or exempt the operator's requests from the webhook",
+                    words(&["edit", configuration.resource(), &configuration.metadata.name]),
+                ),
+                changes: true,
             }
-        }
-        found
+        })
     }
 
     /// The permission that no role of the operator grants.
@@ -425,10 +405,6 @@ fn resource_of(package: &Package, field: &str) -> Option<f64> {
     quantity::parse(&resources[field]).filter(|amount| *amount > 0.0)
 }
 
-fn webhook_reference(configuration: &WebhookConfiguration) -> String {
-    format!("{}/{}", configuration.kind.to_lowercase(), configuration.metadata.name)
-}
-
 /// A ClusterRole, a Role, or a binding of one.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -498,11 +474,6 @@ impl RoleSubject {
 }
 
 impl PolicyRule {
-    /// Whether the rule names an API group, rather than all groups.
-    pub fn names(&self, group: &str) -> bool {
-        self.api_groups.iter().any(|name| name == group)
-    }
-
     /// Whether the rule grants a verb on all objects of a resource.
     pub fn grants(&self, group: &str, resource: &str, verb: &str) -> bool {
         let all = resource
@@ -559,25 +530,18 @@ impl RbacObject {
 
 objects_with_metadata!(RbacObject);
 
-/// Group, resource with its subresource, verb, and operation of a request, as roles and webhooks name them.
+/// Group, resource with its subresource, and verb of a request, as roles name them.
 pub(super) struct Access {
     pub group: &'static str,
     pub resource: &'static str,
     pub verb: &'static str,
-    pub operation: &'static str,
     /// Whether the request is limited to the operator's namespace.
     pub namespaced: bool,
 }
 
 impl Access {
-    pub fn new(
-        group: &'static str,
-        resource: &'static str,
-        verb: &'static str,
-        operation: &'static str,
-        namespaced: bool,
-    ) -> Access {
-        Access { group, resource, verb, operation, namespaced }
+    pub fn new(group: &'static str, resource: &'static str, verb: &'static str, namespaced: bool) -> Access {
+        Access { group, resource, verb, namespaced }
     }
 }
 
@@ -613,8 +577,11 @@ impl OperatorView<'_> {
     fn subject(self, all: &[RbacObject], namespace: &str, account: &str) -> Option<RoleSubject> {
         let flavor = self.0.flavor();
         let status = format!("{}/status", flavor.plural());
-        let writes =
-            |rule: &PolicyRule| rule.names(flavor.group()) && rule.grants(flavor.group(), &status, "patch");
+        // Rules for all API groups are not made for the operator.
+        let writes = |rule: &PolicyRule| {
+            rule.api_groups.iter().any(|name| name == flavor.group())
+                && rule.grants(flavor.group(), &status, "patch")
+        };
         let is_made = |role: &&RbacObject| role.rules.iter().any(writes);
         let roles: Vec<&RbacObject> = all.iter().filter(is_made).collect();
         let bound = all.iter().filter(|binding| roles.iter().any(|role| binding.refers_to(role)));

@@ -11,7 +11,7 @@ impl Cluster {
     /// Until the newer operator has adopted a node, the older keys count: adoption copies them unchanged.
     pub fn on_node<'a>(&self, node: &'a Node, skyhook: &str) -> Option<&'a NodeRecord> {
         let own = node.keys(self.flavor()).of(skyhook);
-        if own.is_some_and(NodeRecord::has_keys) || !self.active_api.migrating() {
+        if !self.active_api.migrating() || own.is_some_and(NodeRecord::has_keys) {
             return own;
         }
         let older = node.keys(self.flavor().other()).of(skyhook);

@@ -279,14 +279,6 @@ impl<T> Read<T> {
         }
     }
 
-    /// Marks a complete result as incomplete: a part could not be read.
-    pub fn mark_incomplete(self, why: Unread) -> Read<T> {
-        match self {
-            Read::Ok(value) => Read::Incomplete(value, why),
-            other => other,
-        }
-    }
-
     /// Whether the source was requested, with or without success.
     pub fn was_asked(&self) -> bool {
         !matches!(self, Read::NotRequested)
@@ -335,10 +327,10 @@ impl<T> Read<Vec<T>> {
     }
 
     /// Records that an item is missing, with the reason.
-    pub fn lacks(&mut self, why: impl FnOnce() -> Unread) {
+    pub fn lacks(&mut self, why: impl Into<Unread>) {
         match std::mem::take(self) {
-            Read::Ok(items) => *self = Read::Incomplete(items, why()),
-            Read::NotRequested => *self = Read::Incomplete(Vec::new(), why()),
+            Read::Ok(items) => *self = Read::Incomplete(items, why.into()),
+            Read::NotRequested => *self = Read::Incomplete(Vec::new(), why.into()),
             before => *self = before,
         }
     }

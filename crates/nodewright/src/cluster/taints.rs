@@ -57,24 +57,21 @@ impl<'a> RuntimeRequired<'a> {
 
     /// Key and effect of the taint that the operator is configured with.
     pub fn configured(self) -> Option<(String, String)> {
-        let (key_and_value, effect) = self.setting()?;
-        let key = key_and_value.split('=').next().unwrap_or_default();
+        let (key, _, effect) = self.setting()?;
         Some((key.to_owned(), effect.to_owned()))
     }
 
     /// The value of the runtime-required taint: package pods tolerate no other.
     pub fn value(self) -> &'a str {
-        match self.setting().map(|(key_and_value, _)| key_and_value).map(|text| text.split_once('=')) {
-            Some(Some((_, value))) => value,
-            Some(None) => "",
-            None => "runtime-required",
-        }
+        self.setting().map_or("runtime-required", |(_, value, _)| value)
     }
 
-    /// The parts of `KEY=VALUE:EFFECT` before and after the colon.
-    fn setting(self) -> Option<(&'a str, &'a str)> {
+    /// The parts of `KEY=VALUE:EFFECT`.
+    fn setting(self) -> Option<(&'a str, &'a str, &'a str)> {
         let text = self.0.operator().setting("RUNTIME_REQUIRED_TAINT")?;
-        Some(text.rsplit_once(':').unwrap_or((text, "")))
+        let (key_and_value, effect) = text.rsplit_once(':').unwrap_or((text, ""));
+        let (key, value) = key_and_value.split_once('=').unwrap_or((key_and_value, ""));
+        Some((key, value, effect))
     }
 
     /// The runtime-required taint on a node, if any.

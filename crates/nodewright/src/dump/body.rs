@@ -21,20 +21,11 @@ pub struct Body<'a> {
 }
 
 enum Form<'a> {
-    Value(Value),
     Text(&'a [u8]),
     Node(Box<Node>),
 }
 
 impl<'a> Body<'a> {
-    pub fn of(value: Value) -> Body<'a> {
-        Body {
-            summary: Summary::deserialize(&value).unwrap_or_default(),
-            lacks: None,
-            form: Form::Value(value),
-        }
-    }
-
     /// Decodes a node from JSON immediately, because there may be many. `None` if the text is not a node with
     /// a name.
     pub fn read_node(text: &'a [u8], list: Option<(&str, &str)>) -> Option<Body<'a>> {
@@ -84,7 +75,7 @@ impl<'a> Body<'a> {
             Form::Text(text) if self.lacks.is_none() => {
                 lenient::decode_text(text).map_err(|e| e.to_string())?
             }
-            Form::Text(_) | Form::Value(_) => lenient::decode(self.into_value()?),
+            Form::Text(_) => lenient::decode(self.into_value()?),
         }
     }
 
@@ -95,7 +86,6 @@ impl<'a> Body<'a> {
     /// Fails if the object was already decoded as a node, or is not JSON.
     pub fn into_value(self) -> Result<Value, String> {
         let mut value = match self.form {
-            Form::Value(value) => value,
             Form::Text(text) => serde_json::from_slice(text).map_err(|e| e.to_string())?,
             Form::Node(_) => return Err("a node where another kind was expected".to_owned()),
         };
@@ -121,6 +111,7 @@ pub struct Summary {
     /// The newest timestamp, apart from `deletion`.
     pub newest: Option<Timestamp>,
     pub deletion: Option<Timestamp>,
+    /// Whether the object has `items` other than null.
     pub has_items: bool,
 }
 
@@ -159,6 +150,7 @@ impl Summary {
             At::Namespace => text.clone_into(&mut self.namespace),
             At::Time | At::Times => self.newest = self.newest.max(text.parse().ok()),
             At::Deletion => self.deletion = text.parse().ok(),
+            At::Items => self.has_items = true,
             At::Top | At::Metadata | At::Labels | At::Else => {}
         }
     }
@@ -179,6 +171,7 @@ enum At {
     /// The value of a field whose name denotes a time.
     Time,
     Deletion,
+    Items,
     Else,
 }
 
@@ -202,6 +195,7 @@ impl<'de> Visitor<'de> for Values<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Values(summary, at) = self;
+        summary.has_items |= matches!(at, At::Items);
         while let Some(at) = map.next_key_seed(Key(summary, at))? {
             match at {
                 Some(at) => map.next_value_seed(Values(summary, at))?,
@@ -214,6 +208,7 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.0.has_items |= matches!(self.1, At::Items);
         while list.next_element_seed(Values(&mut *self.0, At::Else))?.is_some() {}
         Ok(())
     }
@@ -268,10 +263,7 @@ impl At {
             (At::Top, "kind") => At::Kind,
             (At::Top, "apiVersion") => At::ApiVersion,
             (At::Top, "metadata") => At::Metadata,
-            (At::Top, "items") => {
-                summary.has_items = true;
-                At::Else
-            }
+            (At::Top, "items") => At::Items,
             (At::Metadata, "name") => At::Name,
             (At::Metadata, "namespace") => At::Namespace,
             (At::Metadata, "labels") => At::Labels,
@@ -330,7 +322,7 @@ mod tests {
             assert_eq!(body.summary.name, summary.name);
             assert_eq!(body.summary.kind, summary.kind);
             assert_eq!(body.summary.api_version, summary.api_version);
-            let whole: Node = Body::of(node).decode().expect("a node");
+            let whole: Node = Body::read(text.as_bytes()).expect("an object").decode().expect("a node");
             assert_eq!(body.decode(), Ok(whole));
         }
         for bad in ["", "{", "7", r#"{"metadata": null}"#, "{} {}", "{}"] {

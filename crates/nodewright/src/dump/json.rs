@@ -4,14 +4,13 @@
 use std::io::Read;
 
 use memchr::memmem;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::body::{Body, Summary};
 use super::loader::ManifestLoader;
 use super::{DumpError, is_message, unreadable};
 use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 
-const NOT_AN_OBJECT: &str = "a value that is not an object";
 const WITHOUT_VERSION: &str = "a value without kind or apiVersion";
 
 /// Whether a text with this head is JSON. Flow-style YAML also starts like this, but kubectl never writes it.
@@ -65,25 +64,15 @@ impl<R: Read> JsonReader<'_, R> {
 
     /// Reads an array of documents, as written by `jq -s`.
     fn array(&mut self) -> Result<(), DumpError> {
-        let mut text = self.pieces.take(1).to_vec();
-        loop {
-            match self.next_byte(b"")? {
-                Some(b']') if !text.ends_with(b",") => break,
-                Some(b',') if text.ends_with(b"0") => text.extend_from_slice(self.pieces.take(1)),
-                Some(_) if text.ends_with(b"0") => {
-                    return Err(stopped(self.label, self.pieces.syntax(&text)));
-                }
-                Some(b'{') => {
-                    self.document()?;
-                    text.push(b'0');
-                }
-                _ => {
-                    self.pieces.whole(&text).map_err(|stop| stopped(self.label, stop))?;
-                    return Err(self.no_object(NOT_AN_OBJECT));
-                }
+        let text = self.pieces.whole(b"").map_err(|stop| stopped(self.label, stop))?;
+        let documents: Vec<&RawValue> =
+            serde_json::from_slice(text).map_err(|error| DumpError::syntax(self.label, error.to_string()))?;
+        for document in documents.into_iter().map(RawValue::get) {
+            if !document.starts_with('{') {
+                return Err(DumpError::not_an_object(self.label, "a value that is not an object"));
             }
+            read(self.label, self.stem, document.as_bytes(), self.loader)?;
         }
-        self.pieces.take(1);
         Ok(())
     }
 
@@ -103,14 +92,11 @@ impl<R: Read> JsonReader<'_, R> {
     /// Adds an object that was read as a whole.
     fn object(&mut self, text: &[u8]) -> Result<(), DumpError> {
         let label = self.label;
-        let start = TextPosition { line: 1, column: 0 };
-        let body = Body::read(text).map_err(|_| syntax(label, text, start))?;
-        if body.summary.has_items {
-            // An `items` field in an object of another kind, or a list whose `items` is not an array.
-            let value: Value = serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
-            return self.loader.add(label, self.stem, value);
-        }
+        let body = Body::read(text).map_err(|_| syntax(label, text, TextPosition::START))?;
         match (body.summary.kind.clone(), body.summary.api_version.clone()) {
+            (Some(kind), Some(_)) if body.summary.has_items && kind.ends_with("List") => {
+                Err(self.no_object("a List whose items field is not an array"))
+            }
             (Some(kind), Some(version)) => self.loader.document(label, self.stem, &version, &kind, body),
             _ => Err(self.no_object(WITHOUT_VERSION)),
         }
@@ -119,9 +105,8 @@ impl<R: Read> JsonReader<'_, R> {
     /// Registers the list, then adds the items that had no kind before their list's kind was known.
     fn list(&mut self, text: &[u8], count: usize, late: Vec<Vec<u8>>) -> Result<(), DumpError> {
         let label = self.label;
-        let start = TextPosition { line: 1, column: 0 };
         let Summary { kind, api_version, .. } =
-            serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
+            serde_json::from_slice(text).map_err(|_| syntax(label, text, TextPosition::START))?;
         let (Some(kind), Some(version)) = (kind, api_version) else {
             return Err(self.no_object(WITHOUT_VERSION));
         };
@@ -131,7 +116,7 @@ impl<R: Read> JsonReader<'_, R> {
         };
         self.loader.list(self.stem, &version, of, count == 0);
         for item in late {
-            let body = Body::read(&item).map_err(|_| syntax(label, &item, start))?;
+            let body = Body::read(&item).map_err(|_| syntax(label, &item, TextPosition::START))?;
             self.loader.item(label, Some((of, &version)), body)?;
         }
         self.loader.end_list();
@@ -226,12 +211,14 @@ mod tests {
         }
     }
 
+    /// The text in one piece, with sorted keys.
     fn at_once(text: &str) -> Result<Option<Cluster>, String> {
-        let mut loader = ManifestLoader::default();
-        for document in crate::dump::parse(text)? {
-            loader.add("f", "", document).map_err(|why| why.to_string())?;
-        }
-        Ok(loader.finish(None))
+        let documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+        let documents = documents.collect::<Result<Vec<_>, _>>();
+        let documents =
+            documents.map_err(|e| if e.is_eof() { format!("cut off: {e}") } else { e.to_string() })?;
+        let documents: String = documents.iter().map(serde_json::Value::to_string).collect();
+        streamed(&documents)
     }
 
     const NODE: &str = r#"{"apiVersion": "v1", "kind": "Node",

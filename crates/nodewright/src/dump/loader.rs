@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::DumpError;
 use super::body::Body;
@@ -44,42 +43,6 @@ pub struct ManifestLoader {
 }
 
 impl ManifestLoader {
-    /// Adds a document: an object, a `List`, a list of one kind such as `PodList`, or an array of documents,
-    /// as written by `jq -s`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the document is not an object with a kind.
-    pub fn add(&mut self, path: &str, stem: &str, document: Value) -> Result<(), DumpError> {
-        let not_an_object = |what: &str| DumpError::not_an_object(path, what);
-        let mut object = match document {
-            Value::Object(object) => object,
-            Value::Array(documents) if documents.iter().all(Value::is_object) => {
-                return documents.into_iter().try_for_each(|document| self.add(path, stem, document));
-            }
-            _ => return Err(not_an_object("a value that is not an object")),
-        };
-        let word = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
-        let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
-            return Err(not_an_object("a value without kind or apiVersion"));
-        };
-        let Some(of) =
-            kind.strip_suffix("List").filter(|_| object.get("items").is_some_and(|items| !items.is_null()))
-        else {
-            return self.document(path, stem, &api_version, &kind, Body::of(Value::Object(object)));
-        };
-        let items = match object.remove("items") {
-            Some(Value::Array(items)) => items,
-            _ => return Err(not_an_object("a List whose items field is not an array")),
-        };
-        self.list(stem, &api_version, of, items.is_empty());
-        for item in items {
-            self.item(path, Some((of, &api_version)), Body::of(item))?;
-        }
-        self.end_list();
-        Ok(())
-    }
-
     /// Adds a single object, or the index of a capture.
     ///
     /// # Errors
@@ -194,9 +157,9 @@ impl ManifestLoader {
         if kind.is_empty() {
             return Err(DumpError::not_an_object(path, "an item without a kind"));
         }
-        if kind.ends_with("List") && body.summary.has_items {
+        if kind.ends_with("List") {
             let list = body.into_value().map_err(|what| DumpError::not_an_object(path, what))?;
-            return self.add(path, "", list);
+            return super::read_list(path, &list, self);
         }
         if of.is_empty() {
             self.kinds_in_list.insert((version.clone(), kind.clone()));
@@ -234,7 +197,7 @@ impl ManifestLoader {
     pub fn finish(mut self, asked_for: Option<ApiFlavor>) -> Option<Cluster> {
         self.builder.from_files = true;
         self.builder.asked_for = asked_for;
-        self.builder.find_operator_pods();
+        self.builder.operator_pods = self.builder.workloads.filtered(Pod::runs_a_manager);
         self.builder.find_node_metadata();
         self.builder.assume_no_pods();
         if let Some(index) = self.index {
@@ -281,7 +244,7 @@ impl ManifestLoader {
         let newest = body.summary.newest();
         // Use the times of known kinds only: other objects may contain future times, such as the renewal of a
         // certificate.
-        if self.sort_in(api_version, kind, Sorted::Object(LoadedObject { path, kind, body })) {
+        if self.sort_in(api_version, kind, Sorted::Object { path, kind, body }) {
             self.newest.note(newest);
         }
     }
@@ -305,10 +268,9 @@ impl ManifestLoader {
                 let (ours, others) = (&mut sources.pods, &mut sources.workloads);
                 take::<Pod>(ours, Sorted::Asked);
                 take::<Pod>(others, Sorted::Asked);
-                let of_a_package = |item: &LoadedObject<'_>| item.body.summary.of_a_package;
                 match &item {
-                    Sorted::Object(object) if of_a_package(object) => take(ours, item),
-                    Sorted::Object(_) | Sorted::Asked => take(others, item),
+                    Sorted::Object { body, .. } if body.summary.of_a_package => take(ours, item),
+                    Sorted::Object { .. } | Sorted::Asked => take(others, item),
                     Sorted::Lack(why) => {
                         take::<Pod>(ours, Sorted::Lack(why.clone()));
                         take(others, item);
@@ -320,7 +282,7 @@ impl ManifestLoader {
             ("policy", "PodDisruptionBudget") => take(&mut builder.disruption_budgets, item),
             ("apps", "Deployment") => take(&mut builder.deployments, item),
             ("", "ConfigMap") => match &item {
-                Sorted::Object(object) if !object.body.summary.of_config_maps => {
+                Sorted::Object { body, .. } if !body.summary.of_config_maps => {
                     take(&mut builder.installation.key_maps, item);
                     return false;
                 }
@@ -328,15 +290,16 @@ impl ManifestLoader {
                 _ => take(&mut builder.config_maps, item),
             },
             ("", "Secret") => {
-                if let Sorted::Object(_) = &item {
+                if let Sorted::Object { .. } = &item {
                     take(&mut builder.installation.key_maps, item);
                 }
                 return false;
             }
             ("", "Namespace") => {
-                if let Sorted::Object(object) = &item {
-                    let name = Some(object.body.summary.name.as_str());
-                    self.namespaces.exists(name.filter(|name| !name.is_empty()));
+                if let Sorted::Object { body, .. } = &item {
+                    self.namespaces
+                        .all
+                        .extend(Some(body.summary.name.clone()).filter(|name| !name.is_empty()));
                 }
                 take(&mut builder.installation.namespaces, item);
                 return false;
@@ -376,7 +339,7 @@ fn group(api_version: &str) -> &str {
 }
 
 /// Builds the cluster as it would have been read from the server at the time of the capture.
-pub fn finish(
+fn finish(
     mut builder: ClusterBuilder,
     index: &Index,
     files: &BTreeSet<String>,
@@ -386,7 +349,7 @@ pub fn finish(
     let lost: Vec<String> = index.files.iter().filter(lost).cloned().collect();
     builder.take_over(&index.sources, &lost);
     builder.collected = true;
-    builder.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
+    builder.kept_logs = Some(KeptLogs { entries: index.logs.clone(), texts: logs });
     builder.clock = Clock::Capture;
     builder.taken_at = index.taken_at;
     if let Some(server) = &index.versions.server {
@@ -400,11 +363,7 @@ pub fn finish(
     let webhooks = mem::take(&mut builder.admission.webhooks);
     builder.admission.webhooks = webhooks.selected(WebhookConfiguration::is_relevant);
     let Some(active_api) = builder.active_api() else {
-        let mut cluster = builder.of_leftovers();
-        cluster.from_files = true;
-        cluster.collected = true;
-        cluster.clock = Clock::Capture;
-        return cluster;
+        return builder.of_leftovers();
     };
     let mut cluster = builder.assemble(active_api);
     cluster.holders.clone_from(&index.holders);
@@ -419,30 +378,27 @@ pub fn finish(
 
 /// An item to add to a source.
 #[expect(clippy::large_enum_variant, reason = "most are objects, and none is kept")]
-pub(super) enum Sorted<'a> {
+enum Sorted<'a> {
     /// The kind was requested, without an item.
     Asked,
     /// Items are missing, for this reason.
     Lack(String),
-    Object(LoadedObject<'a>),
-}
-
-/// An object to add to its source.
-pub(super) struct LoadedObject<'a> {
-    pub path: &'a str,
-    pub kind: &'a str,
-    pub body: Body<'a>,
+    Object {
+        path: &'a str,
+        kind: &'a str,
+        body: Body<'a>,
+    },
 }
 
 /// Adds an item to its source. An item whose identity cannot be read makes the source incomplete.
-pub(super) fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Sorted<'_>) {
+fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Sorted<'_>) {
     if !read.was_asked() {
         *read = Read::Ok(Vec::new());
     }
     match item {
         Sorted::Asked => {}
-        Sorted::Lack(why) => read.lacks(|| why.into()),
-        Sorted::Object(LoadedObject { path, kind, body }) => {
+        Sorted::Lack(why) => read.lacks(why),
+        Sorted::Object { path, kind, body } => {
             let name = body.summary.name.clone();
             let decoded = match body.decode() {
                 Ok(_) if !is_word(&name) => Err("the name is invalid".to_owned()),
@@ -450,7 +406,7 @@ pub(super) fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T
             };
             match (decoded, read.available_mut()) {
                 (Ok(item), Some(items)) => items.push(item),
-                (Err(why), _) => read.lacks(|| format!("{path}: {kind} {name}: {why}").into()),
+                (Err(why), _) => read.lacks(format!("{path}: {kind} {name}: {why}")),
                 (Ok(_), None) => {}
             }
         }
@@ -532,11 +488,6 @@ impl Namespaces {
             _ => {}
         }
         true
-    }
-
-    /// Records a namespace of the cluster.
-    pub fn exists(&mut self, name: Option<&str>) {
-        self.all.extend(name.map(str::to_owned));
     }
 
     /// Marks sources as not requested if their namespaces are missing from the tree. Returns whether the tree

@@ -15,9 +15,9 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::api::ApiFlavor;
-use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked, Utf16};
+use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, PIECE, Unpacked};
 use crate::cluster::{Cluster, clock};
-use crate::error::plain_reason;
+use crate::error::{first_line, plain_reason};
 use crate::text::Joined;
 
 /// Errors of reading a cluster from files.
@@ -33,10 +33,6 @@ pub enum DumpError {
     Syntax { path: String, why: String },
     #[error("{path}: line {line} is neither an object nor a known message from kubectl: {text}")]
     Text { path: String, line: usize, text: String },
-    #[error(
-        "{path}: a template with {{{{ … }}}}, not Kubernetes objects; render the template first, for example with `helm template`"
-    )]
-    Template { path: String },
     #[error("{path}: {what} is not a Kubernetes object; expected the output of `kubectl get … -o json`")]
     NotAnObject { path: String, what: String },
     #[error("{path}: cannot read the index of the capture: {why}")]
@@ -182,7 +178,7 @@ fn peek<R: std::io::Read>(
     mut stream: R,
 ) -> Result<(Vec<u8>, impl std::io::Read + use<R>), DumpError> {
     let mut head = Vec::new();
-    let read = (&mut stream).take(bounded::PIECE as u64).read_to_end(&mut head);
+    let read = (&mut stream).take(PIECE as u64).read_to_end(&mut head);
     read.map_err(|source| unreadable(label, source))?;
     Ok((head.clone(), std::io::Cursor::new(head).chain(stream)))
 }
@@ -195,10 +191,11 @@ fn read_unpacked(
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
-    if bounded::begins(head) {
-        let (head, stream) = peek(label, Utf16::new(stream, head))?;
-        look(&head).map_err(|why| DumpError::syntax(label, why))?;
-        return read_objects(label, stem, &head, stream, loader);
+    if bounded::is_utf16(head) {
+        let text = bounded::read(stream, MOST_CAPTURE).and_then(bounded::to_utf8).map_err(io)?;
+        let head = &text[..text.len().min(PIECE)];
+        look(head).map_err(|why| DumpError::syntax(label, why))?;
+        return read_objects(label, stem, head, text.as_slice(), loader);
     }
     if !is_tar(head) {
         look(head).map_err(|why| DumpError::syntax(label, why))?;
@@ -256,13 +253,9 @@ fn read_objects(
     stream: impl std::io::Read,
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
-    let template = || DumpError::Template { path: label.to_owned() };
     if json::begins(head) {
         let stream = bounded::BoundedReader::new(stream, MOST_CAPTURE);
-        return match json::read(label, stem, stream, loader) {
-            Err(DumpError::Syntax { .. }) if begins_template(head) => Err(template()),
-            read => read,
-        };
+        return json::read(label, stem, stream, loader);
     }
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
     let syntax = |why: String| DumpError::syntax(label, why);
@@ -270,10 +263,6 @@ fn read_objects(
     let (text, messages) = without_messages(&text);
     messages.iter().for_each(|message| loader.skip_message(label, message));
     let documents = match parse(text) {
-        Ok(documents) if documents.iter().any(has_template_name) => {
-            return Err(template());
-        }
-        Err(_) if has_actions(text) => return Err(template()),
         Err(_) if text_before_json(text).is_some() => {
             let text = text_before_json(text).map(quoted).unwrap_or_default();
             return Err(DumpError::Text { path: label.to_owned(), line: messages.len() + 1, text });
@@ -284,9 +273,14 @@ fn read_objects(
         loader.skip_empty(label, stem, messages.first().copied());
     }
     for document in documents {
-        loader.add(label, stem, document)?;
+        json::read(label, stem, document.to_string().as_bytes(), loader)?;
     }
     Ok(())
+}
+
+/// Reads a list that is an item of another one.
+fn read_list(path: &str, list: &Value, loader: &mut ManifestLoader) -> Result<(), DumpError> {
+    json::read(path, "", list.to_string().as_bytes(), loader)
 }
 
 const TEXT: &str = "it is plain text, not Kubernetes objects";
@@ -359,27 +353,7 @@ pub fn text_before_json(text: &str) -> Option<&str> {
     lines.next().is_some_and(|next| next.starts_with(['{', '['])).then_some(first)
 }
 
-/// Whether a text begins with an action of a Go template. JSON never does.
-pub fn begins_template(head: &[u8]) -> bool {
-    head.trim_ascii_start().starts_with(b"{{")
-}
-
-/// Whether a text contains Go template actions. Objects such as ConfigMaps may contain some as well.
-pub fn has_actions(text: &str) -> bool {
-    text.split_once("{{").is_some_and(|(_, rest)| rest.contains("}}"))
-}
-
-/// Whether the name or kind of an object is a template action. An unquoted action is a mapping in YAML.
-pub fn has_template_name(object: &Value) -> bool {
-    let action = |value: &Value| match value {
-        Value::String(text) => has_actions(text),
-        Value::Object(_) => true,
-        _ => false,
-    };
-    action(&object["metadata"]["name"]) || action(&object["kind"])
-}
-
-/// Splits text into its documents. Empty text has none.
+/// Splits YAML into its documents. Empty text has none.
 ///
 /// # Errors
 ///
@@ -389,13 +363,6 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         return Ok(Vec::new());
-    }
-    if text.trim_start().starts_with(['{', '[']) {
-        // Flow-style YAML also starts like this, but kubectl never writes it.
-        return serde_json::Deserializer::from_str(text)
-            .into_iter()
-            .collect::<Result<_, _>>()
-            .map_err(|e| if e.is_eof() { format!("cut off: {e}") } else { e.to_string() });
     }
     // Limits for YAML grow with the text, as every YAML node takes at least one byte: a capture of 15,000
     // nodes has tens of millions of YAML nodes. Nodes that aliases repeat count each time.
@@ -418,34 +385,17 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn json_and_yaml_in_a_row() {
-        for text in ["{\"a\":1}\n{\"a\":2}\n", "a: 1\n---\na: 2\n", "---\na: 1\n---\n---\na: 2\n"] {
+    fn documents_in_a_row() {
+        for text in ["a: 1\n---\na: 2\n", "---\na: 1\n---\n---\na: 2\n"] {
             let documents = parse(text).expect(text);
             assert_eq!(documents, [serde_json::json!({"a": 1}), serde_json::json!({"a": 2})], "{text}");
         }
         assert_eq!(parse(" \n"), Ok(vec![]));
-    }
-
-    #[test]
-    fn templates_are_recognized() {
-        for text in ["{{- if .Values.a }}\n", " {{ include \"a\" . }}"] {
-            assert!(begins_template(text.as_bytes()), "{text}");
-        }
-        assert!(!begins_template(br#"{"a": {"b": 1}}"#));
-        assert!(has_actions("a: {{ .Values.a }}\n") && !has_actions("a: {b: {c: 1}}"));
-        let name = |name: Value| serde_json::json!({"kind": "Node", "metadata": {"name": name}});
-        assert!(has_template_name(&name("{{ .Release.Name }}-a".into())));
-        assert!(!has_template_name(&name("a".into())));
-        assert!(!has_template_name(&serde_json::json!({"kind": "List"})));
     }
 
     #[test]
@@ -467,7 +417,6 @@ mod tests {
 
     #[test]
     fn what_is_neither_says_where() {
-        assert_eq!(parse("{\"a\": [1,"), Err("cut off: EOF while parsing a value at line 1 column 9".into()));
         assert_eq!(
             parse("error: no server\n").map_err(|_| ()),
             Ok(vec![serde_json::json!({"error": "no server"})])

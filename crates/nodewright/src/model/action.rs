@@ -106,65 +106,45 @@ impl Action<'_> {
 }
 
 impl Action<'_> {
-    /// The action as a participle for "the operator has": `started stage apply of driver`.
-    pub fn participle(&self) -> String {
+    /// The verb, and its object: `start` and `stage apply of driver`.
+    fn verb_and_object(&self) -> (&'static str, String) {
         match self {
-            Action::StartStage { package, stage } => format!("started stage {stage} of {package}"),
-            Action::Interrupt { package, kind } => format!("started the {kind} interrupt of {package}"),
-            Action::SkipInterrupt { package } => format!("marked the interrupt of {package} as skipped"),
+            Action::StartStage { package, stage } => ("start", format!("stage {stage} of {package}")),
+            Action::Interrupt { package, kind } => ("start", format!("the {kind} interrupt of {package}")),
+            Action::SkipInterrupt { package } => ("mark", format!("the interrupt of {package} as skipped")),
             Action::Record { package, stage } => {
-                format!("recorded the outcome of stage {stage} of {package}")
+                ("record", format!("the outcome of stage {stage} of {package}"))
             }
-            Action::Restart { package, stage } => format!("restarted stage {stage} of {package}"),
-            Action::Suspend { package, stage } => format!("suspended the job of stage {stage} of {package}"),
-            Action::Resume { package, stage } => format!("resumed the job of stage {stage} of {package}"),
-            Action::Cordon => "cordoned the node".to_owned(),
-            Action::Drain => "evicted the pods on the node".to_owned(),
-            Action::RemoveEntry { package } => format!("removed {package} from the node state"),
-            Action::Uncordon => "removed its cordon from the node".to_owned(),
-            Action::MarkComplete => "marked the node as complete".to_owned(),
+            Action::Restart { package, stage } => {
+                ("restart", format!("stage {stage} of {package}, whose job was created for an older spec"))
+            }
+            Action::Suspend { package, stage } => {
+                ("suspend", format!("the job of stage {stage} of {package}"))
+            }
+            Action::Resume { package, stage } => ("resume", format!("the job of stage {stage} of {package}")),
+            Action::Cordon => ("cordon", "the node".to_owned()),
+            Action::Drain => ("drain", "the node".to_owned()),
+            Action::RemoveEntry { package } => ("remove", format!("{package} from the node state")),
+            Action::Uncordon => ("remove", "its cordon from the node".to_owned()),
+            Action::MarkComplete => ("mark", "the node as complete".to_owned()),
             Action::Finalize => {
-                "removed its annotations and labels from the node, and its finalizer".to_owned()
+                ("remove", "its annotations and labels from the node, and its finalizer".to_owned())
             }
         }
+    }
+
+    /// The action as a participle for "the operator has": `started stage apply of driver`.
+    pub fn participle(&self) -> String {
+        let (verb, object) = self.verb_and_object();
+        format!("{}ed {object}", verb.trim_end_matches('e'))
     }
 }
 
 /// Formats the action as a predicate of "the operator": `starts stage apply of driver`.
 impl fmt::Display for Action<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Action::StartStage { package, stage } => write!(f, "starts stage {stage} of {package}"),
-            Action::Interrupt { package, kind } => {
-                write!(f, "starts the {kind} interrupt of {package}")
-            }
-            Action::SkipInterrupt { package } => {
-                write!(f, "marks the interrupt of {package} as skipped")
-            }
-            Action::Record { package, stage } => {
-                write!(f, "records the outcome of stage {stage} of {package}")
-            }
-            Action::Restart { package, stage } => write!(
-                f,
-                "deletes the job of stage {stage} of {package}, which was created for an older spec, and starts it again"
-            ),
-            Action::Suspend { package, stage } => {
-                write!(f, "suspends the job of stage {stage} of {package}")
-            }
-            Action::Resume { package, stage } => {
-                write!(f, "resumes the job of stage {stage} of {package}")
-            }
-            Action::Cordon => f.write_str("cordons the node"),
-            Action::Drain => f.write_str("drains the node"),
-            Action::RemoveEntry { package } => {
-                write!(f, "removes {package} from the node state")
-            }
-            Action::Uncordon => f.write_str("removes its cordon from the node"),
-            Action::MarkComplete => f.write_str("marks the node as complete"),
-            Action::Finalize => {
-                f.write_str("removes its annotations and labels from the node, and its finalizer")
-            }
-        }
+        let (verb, object) = self.verb_and_object();
+        write!(f, "{verb}s {object}")
     }
 }
 

@@ -71,6 +71,8 @@ struct Batch {
     open: usize,
     /// The nodes for later batches, in the operator's order.
     queue: VecDeque<u32>,
+    /// Whether later batches begin only once someone has intervened in a refused drain.
+    assumed: bool,
 }
 
 /// A custom resource on a node.
@@ -85,6 +87,8 @@ struct Work {
     slower_than: f32,
     /// Whether the node is new in its batch: its first stage starts after the pause between two batches.
     fresh: bool,
+    /// Whether its work starts only once someone has intervened in a refused drain.
+    assumed: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -224,7 +228,7 @@ impl<'a> Advance<'a> {
             for at in 0..self.model.resources[number].nodes.len() as u32 {
                 let node = self.node(number, at);
                 let skyhook = self.model.resources[number].skyhook.name();
-                let runs = self.model.runs.of(skyhook, &node.name);
+                let runs = self.model.runs.all.of_skyhook_on(skyhook, &node.name);
                 let suspended = |job: &crate::cluster::Job| job.spec.suspend;
                 let runs = runs.filter(|run| !run.job.is_some_and(suspended));
                 let resource = &self.model.resources[number];
@@ -277,6 +281,7 @@ fn batches(model: &Model<'_>, resource: &Resource<'_>) -> Vec<Batch> {
             counts: Counts::new(compartment.members.iter().map(|at| &places[*at as usize])),
             open: compartment.members.iter().filter(chosen).count(),
             queue: queue.into(),
+            assumed: false,
         }
     };
     resource.compartments.iter().map(of).collect()
@@ -343,8 +348,8 @@ impl<'a> Advance<'a> {
         match step {
             Step::Start { drains: true, .. } if work.drain == Drain::Open => {
                 self.drain(number, at);
-                if self.works[number][at as usize].drain == Drain::Evicts {
-                    self.add_refusal(number, at);
+                if self.works[number][at as usize].drain == Drain::Evicts && self.add_refusal(number, at) {
+                    self.works[number][at as usize].assumed = true;
                 }
             }
             Step::Start { stage, .. } => self.start(number, at, package, &stage, 0.0),
@@ -384,8 +389,8 @@ impl<'a> Advance<'a> {
     }
 
     /// Records that the drain of a node is refused, or timed out, until someone intervenes, if so, for the custom resources that do
-    /// not complete until then. The simulation goes on as if someone did.
-    fn add_refusal(&mut self, number: usize, at: u32) {
+    /// not complete until then. The simulation goes on as if someone did. Returns whether it is refused.
+    fn add_refusal(&mut self, number: usize, at: u32) -> bool {
         let (cluster, node) = (self.model.cluster, self.node(number, at));
         let skyhook = self.model.resources[number].skyhook;
         let here = |resource: &Resource<'a>| {
@@ -395,9 +400,8 @@ impl<'a> Advance<'a> {
             *other == number || *other > number && (skyhook.blocks_all_nodes() || here(resource))
         };
         let resources = || self.model.resources.iter().enumerate();
-        let is_known = |resource: &Resource<'a>| self.refused.contains_key(resource.skyhook.name());
-        if self.model.unhindered || resources().filter(waits).all(|(_, resource)| is_known(resource)) {
-            return;
+        if self.model.unhindered {
+            return false;
         }
         let begun = cluster.is_taken_up(skyhook, node);
         let drain = drains::Drain { skyhook, node, package: "", begun, ignored: false };
@@ -405,7 +409,7 @@ impl<'a> Advance<'a> {
         let over = cluster.on_node(node, skyhook.name()).is_some_and(NodeRecord::drain_timed_out);
         let state = drain_state(cluster, &drain, &obstacles);
         if !over && !matches!(state, Some(DrainRefusal::Blocked | DrainRefusal::Ahead)) {
-            return;
+            return false;
         }
         let ends_reconciles = obstacles_end_reconcile(cluster, &obstacles);
         let waiting = resources().filter(|other| waits(other) || ends_reconciles && self.open[other.0] > 0);
@@ -418,6 +422,13 @@ impl<'a> Advance<'a> {
         for name in waiting {
             self.refused.entry(name).or_insert_with(|| RefusedDrain { node, why: why.clone() });
         }
+        let compartment = usize::from(self.model.resources[number].places[at as usize].compartment);
+        for (other, batches) in self.batches.iter_mut().enumerate() {
+            let batches = batches.iter_mut().enumerate();
+            let waits = |of: usize| ends_reconciles || other == number && of == compartment;
+            batches.filter(|(of, _)| waits(*of)).for_each(|(_, batch)| batch.assumed = true);
+        }
+        true
     }
 
     /// Starts a stage, or continues one that has already run for `elapsed` seconds.
@@ -531,7 +542,8 @@ impl<'a> Advance<'a> {
         }
         if let Some(moments) = &mut self.moments {
             let (node, at_once) = (resource.nodes[at as usize], !self.ended);
-            moments.push(Moment { seconds, at_once, skyhook, node, what });
+            let assumed = self.works[number][at as usize].assumed;
+            moments.push(Moment { seconds, at_once, assumed, skyhook, node, what });
         }
     }
 }
@@ -572,11 +584,15 @@ impl Advance<'_> {
     /// Lets the custom resources that wait for this one on a node proceed there.
     fn release(&mut self, number: usize, node: usize) {
         let mut earlier = u16::MAX;
+        let mut assumed = false;
         for (later, at) in &self.nodes[node].resources {
             let resource = &mut self.model.resources[*later];
             let place = &mut resource.places[*at as usize];
+            let work = &mut self.works[*later][*at as usize];
+            assumed |= *later == number && work.assumed;
             if *later > number && place.earlier != earlier {
                 place.earlier = earlier;
+                work.assumed |= assumed;
                 self.due.push((*later, *at));
             }
             if !place.complete && !resource.disabled && earlier == u16::MAX {
@@ -592,9 +608,11 @@ impl Advance<'_> {
             return;
         }
         let mut gate = None;
+        let assumed = self.refused.contains_key(self.model.resources[number].skyhook.name());
         for (later, resource) in self.model.resources.iter_mut().enumerate() {
             if later > number {
                 resource.gate = gate;
+                self.works[later].iter_mut().for_each(|work| work.assumed |= assumed);
                 self.due.extend((0..resource.nodes.len() as u32).map(|at| (later, at)));
             }
             if gate.is_none() && !resource.disabled && resource.skyhook.blocks_all_nodes() {
@@ -639,6 +657,7 @@ impl Advance<'_> {
         for (place, at) in chosen.iter().enumerate() {
             let work = &mut self.works[number][*at as usize];
             work.fresh = true;
+            work.assumed |= batch.assumed;
             work.slower_than = (place as f32 + 0.5) / chosen.len() as f32;
             self.due.push((number, *at));
         }

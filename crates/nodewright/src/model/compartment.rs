@@ -21,13 +21,7 @@ pub(super) struct Compartment<'a> {
     pub members: Vec<u32>,
 }
 
-impl Compartment<'_> {
-    /// Number of nodes that the budget allows (operator `CalculateCeiling`).
-    pub fn ceiling(&self, matched: i64) -> i64 {
-        ceiling(&self.budget, matched)
-    }
-}
-
+/// Number of nodes that a budget allows (operator `CalculateCeiling`).
 fn ceiling(budget: &Budget, matched: i64) -> i64 {
     match (budget.count, budget.percent) {
         (Some(count), _) => count,
@@ -100,7 +94,7 @@ pub(super) fn assign(compartments: &mut [Compartment<'_>], nodes: &[&Node]) -> V
         let compartment = &compartments[*at];
         let matched = nodes.iter().filter(|n| matches(compartment, n)).count() as i64;
         let safety = compartment.strategy.map_or(u8::MAX, |s| s.safety());
-        (safety, compartment.ceiling(matched.max(1)), compartment.name)
+        (safety, ceiling(&compartment.budget, matched.max(1)), compartment.name)
     };
     ranks.sort_by_key(rank);
     let assigned: Vec<u16> = nodes
@@ -262,7 +256,7 @@ impl Compartment<'_> {
     pub fn batch_size(&self, total: i64, state: &BatchState) -> usize {
         let size = match &self.strategy {
             Some(strategy) => strategy.batch_size(total, state),
-            None => self.ceiling(total),
+            None => ceiling(&self.budget, total),
         };
         usize::try_from(size).unwrap_or(0)
     }

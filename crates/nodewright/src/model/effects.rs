@@ -18,14 +18,13 @@ use crate::api::skyhook::BatchState;
 use crate::api::{ApiFlavor, Package, Skyhook, Stage, State};
 use crate::cluster::drain::EvictionBlock;
 use crate::cluster::{Cluster, DisruptionBudget, Node, PackageRun, Pod, Source};
-use crate::text::any_case;
 
 /// The effects of an edit on one custom resource.
 #[derive(Debug, Default)]
 pub struct Effects<'a> {
     pub skyhook: &'a str,
     /// The effects by package, sorted by name; includes packages that were removed from the spec.
-    pub packages: Vec<PackageEffect<'a>>,
+    pub packages: Vec<PackageDocument>,
     /// Nodes that are no longer selected; the operator changes nothing on them.
     pub deselected: Vec<&'a Node>,
     /// The nodes that are cordoned.
@@ -59,43 +58,6 @@ pub struct Effects<'a> {
     /// A required source that was not read; the other fields are unknown then.
     pub unread: Option<Source>,
     pub remaining: Option<Remaining>,
-}
-
-/// The effects of an edit on one package.
-#[derive(Debug)]
-pub struct PackageEffect<'a> {
-    pub package: &'a str,
-    pub change: PackageChange,
-    /// The old and new version of an upgrade, if the old version is known.
-    pub versions: Option<(&'a str, &'a str)>,
-    /// Nodes on which stages run, in the order in which they start.
-    pub nodes: Vec<&'a Node>,
-    /// Stages that run, in this order.
-    pub stages: Vec<Stage>,
-    /// The type of the package's interrupt, if it interrupts the nodes.
-    pub interrupt: Option<&'a str>,
-    /// Maximum number of nodes at work at the same time; `None` if only some nodes were read.
-    pub at_once: Option<usize>,
-}
-
-impl<'a> PackageEffect<'a> {
-    /// Replaces the stages that would start by those of these runs: the custom resource is paused or disabled.
-    fn stop(&mut self, cluster: &'a Cluster, runs: &[&PackageRun<'_>]) {
-        let starts = !self.nodes.is_empty();
-        self.nodes.clear();
-        self.stages.clear();
-        for run in runs.iter().filter(|run| run.package == self.package) {
-            self.nodes.extend(cluster.node(run.node));
-            if !self.stages.contains(&run.stage) {
-                self.stages.push(run.stage.clone());
-            }
-        }
-        if !self.nodes.is_empty() {
-            self.change = PackageChange::Finish;
-        } else if starts {
-            self.change = PackageChange::Unchanged;
-        }
-    }
 }
 
 /// The effect of an edit on a package.
@@ -205,10 +167,15 @@ impl<'a> Simulation<'a> {
             if stopped {
                 let runs = edited.package_runs_for(effects.skyhook);
                 // Whether a stage goes on there is not known.
-                let is_silent = |run: &PackageRun<'_>| edited.node(run.node).is_some_and(Node::is_silent);
+                let is_known =
+                    |run: &PackageRun<'_>| edited.node(run.node).is_some_and(|node| !node.is_silent());
                 let running: Vec<&PackageRun<'_>> =
-                    runs.all().iter().filter(|run| !suspended && run.works() && !is_silent(run)).collect();
-                effects.packages.iter_mut().for_each(|package| package.stop(edited, &running));
+                    runs.all().iter().filter(|run| !suspended && run.works() && is_known(run)).collect();
+                effects.packages.iter_mut().for_each(|package| package.stop(&running));
+            }
+            let estimate = effects.remaining.map(|remaining| remaining.seconds);
+            for package in &mut effects.packages {
+                package.estimate = estimate.filter(|_| !package.nodes.is_empty());
             }
             let mut edits = effects.packages.iter();
             let waits = stopped
@@ -361,7 +328,7 @@ fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<(WaitReason<'
     };
     let ranked = |node: &'a Node, progress: ProgressState, reason: WaitReason<'a>| {
         let (rank, reason) = match (progress, &reason) {
-            (ProgressState::Blocked | ProgressState::Suspended, _) => (0, reason),
+            (ProgressState::Blocked | ProgressState::Suspended, _) | (_, WaitReason::Taint(_)) => (0, reason),
             // It may succeed this time.
             (ProgressState::Running, _) => (1, failing(node)?),
             (ProgressState::Waiting, WaitReason::Batch { node: None, .. }) => (4, reason),
@@ -411,11 +378,6 @@ impl<'a> Simulation<'a> {
         Simulation::of(Model::unhindered(cluster))
     }
 
-    /// [`Simulation::unhindered`] of one custom resource, which waits for no other.
-    pub fn unhindered_alone(model: &Model<'a>, skyhook: &'a Skyhook) -> Simulation<'a> {
-        Simulation::of(model.unhindered_alone(skyhook))
-    }
-
     fn of(model: Model<'a>) -> Simulation<'a> {
         let interrupts = model.resources.iter().flat_map(|resource| {
             resource.packages.iter().filter_map(|p| Some(((resource.skyhook.name(), p.name), p.interrupt?)))
@@ -428,9 +390,10 @@ impl<'a> Simulation<'a> {
         self.timeline.stuck.contains(&skyhook)
     }
 
+    /// What the operator does on each node until somebody has to intervene.
     pub fn work(&self) -> WorkByPlace<'a> {
         let mut work = WorkByPlace::new();
-        for moment in &self.timeline.moments {
+        for moment in self.timeline.moments.iter().filter(|moment| !moment.assumed) {
             let place = (moment.skyhook, moment.node.name.as_str());
             let package = match &moment.what {
                 Happening::Complete => continue,
@@ -458,7 +421,6 @@ pub struct PackageDocument {
     /// The package.
     pub package: String,
     /// The kind of effect.
-    #[serde(deserialize_with = "any_case")]
     pub change: PackageChange,
     /// The old version; absent unless `change` is `Upgrade` or `Downgrade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -482,7 +444,7 @@ pub struct PackageDocument {
     pub at_once: Option<usize>,
     /// Estimated time in seconds until the whole custom resource is complete; absent if no stage runs or the
     /// time is unknown.
-    #[serde(rename = "estimateSeconds", alias = "estimate", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "estimateSeconds", skip_serializing_if = "Option::is_none")]
     pub estimate: Option<f64>,
 }
 
@@ -526,7 +488,7 @@ pub struct RolloutDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete_nodes: Option<usize>,
     /// Estimated time in seconds until the custom resource is complete; absent if unknown.
-    #[serde(rename = "estimateSeconds", alias = "estimate", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "estimateSeconds", skip_serializing_if = "Option::is_none")]
     pub estimate: Option<f64>,
     /// Relative uncertainty of the estimate, such as 0.5 if the time may be half as long again, or shorter by the same
     /// factor; absent without an estimate.
@@ -544,6 +506,22 @@ pub struct RefusingBudget {
 }
 
 impl PackageDocument {
+    /// Replaces the stages that would start by those of these runs: the custom resource is paused or disabled.
+    fn stop(&mut self, runs: &[&PackageRun<'_>]) {
+        let starts = !self.nodes.is_empty();
+        self.nodes.clear();
+        self.stages.clear();
+        for run in runs.iter().filter(|run| run.package == self.package) {
+            self.nodes.push(run.node.to_owned());
+            self.stages.extend(Some(run.stage.to_string()).filter(|stage| !self.stages.contains(stage)));
+        }
+        if !self.nodes.is_empty() {
+            self.change = PackageChange::Finish;
+        } else if starts {
+            self.change = PackageChange::Unchanged;
+        }
+    }
+
     /// Whether the change starts on more nodes than a batch holds: the operator starts it on all nodes,
     /// regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
     /// `HandleUninstallRequests`, `HandleCancelledUninstalls`).
@@ -558,28 +536,6 @@ impl PackageDocument {
 }
 
 impl Effects<'_> {
-    pub fn packages(&self) -> Vec<PackageDocument> {
-        let estimate = self.remaining.map(|remaining| remaining.seconds);
-        let document = |package: &PackageEffect<'_>| {
-            let versions = package.versions;
-            let (from, to) = versions.map(|(from, to)| (from.to_owned(), to.to_owned())).unzip();
-            PackageDocument {
-                skyhook: self.skyhook.to_owned(),
-                package: package.package.to_owned(),
-                change: package.change,
-                from,
-                to,
-                nodes: names(&package.nodes),
-                regardless: Vec::new(),
-                stages: package.stages.iter().map(ToString::to_string).collect(),
-                interrupt: package.interrupt.map(str::to_owned),
-                at_once: package.at_once,
-                estimate: estimate.filter(|_| !package.nodes.is_empty()),
-            }
-        };
-        self.packages.iter().map(document).collect()
-    }
-
     /// Why the rollout never completes, with the node if the reason names none.
     pub fn why_stuck(&self) -> Option<String> {
         if self.refused_drain.is_some() {

@@ -52,15 +52,13 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::drain::is_active;
 use crate::cluster::{Cluster, Node, Pod};
-pub use action::Action;
-pub use action::{NodeProgress, ProgressState, QueuePosition};
+pub use action::{Action, NodeProgress, ProgressState, QueuePosition};
 pub use effects::{
-    Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, Simulation, WorkByPlace, effects,
+    Effects, PackageChange, PackageDocument, RolloutDocument, Simulation, WorkByPlace, effects,
 };
 pub use gates::drain::{DrainRefusal, drain_state};
 pub use next_nodes::{AtOnce, NextNodes};
-pub use on_nodes::{Batch, Predecessor};
-pub use on_nodes::{DrainProgress, knows_workloads_on, waiting_for_drain};
+pub use on_nodes::{Batch, DrainProgress, Predecessor, knows_workloads_on, waiting_for_drain};
 use operator::Operator;
 use place::{Place, Status};
 pub use reason::WaitReason;
@@ -103,11 +101,6 @@ impl<'a> Model<'a> {
     /// earlier custom resources, and with a running operator.
     pub fn unhindered(cluster: &'a Cluster) -> Model<'a> {
         Model::reconcile(cluster, true)
-    }
-
-    /// [`Model::unhindered`] with this custom resource alone.
-    fn unhindered_alone(&self, skyhook: &'a Skyhook) -> Model<'a> {
-        Model::of(self.cluster, self.operator, Rc::clone(&self.runs), vec![skyhook], true)
     }
 
     fn reconcile(cluster: &'a Cluster, unhindered: bool) -> Model<'a> {
@@ -216,9 +209,7 @@ impl<'a> Model<'a> {
     }
 
     fn resource(&self, skyhook: &str) -> Option<&Resource<'a>> {
-        let order = self.cluster.skyhook(skyhook)?.order();
-        let place = self.resources.binary_search_by_key(&order, |resource| resource.skyhook.order());
-        Some(&self.resources[place.ok()?])
+        self.resources.iter().find(|resource| resource.skyhook.name() == skyhook)
     }
 
     /// Running and pending pods on a node that are not package stages.

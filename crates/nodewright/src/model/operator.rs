@@ -1,6 +1,6 @@
 //! The version of the modeled operator.
 
-use crate::api::{Entry, Executor, Stage, State};
+use crate::api::{Entry, Stage, State};
 use crate::cluster::Cluster;
 use crate::cluster::placement::is_last;
 
@@ -8,19 +8,13 @@ use crate::cluster::placement::is_last;
 #[derive(Clone, Copy)]
 pub(super) struct Operator<'a> {
     cluster: &'a Cluster,
-    /// Whether a stage runs as a Job (v0.18 and later) rather than as a Pod.
-    pub jobs: bool,
     /// Builds between v0.15 and v0.16 have explicit uninstalls and report v0.15.
     explicit_uninstall: bool,
 }
 
 impl<'a> Operator<'a> {
     pub fn new(cluster: &'a Cluster) -> Operator<'a> {
-        Operator {
-            cluster,
-            jobs: cluster.flavor().executor() == Executor::Job,
-            explicit_uninstall: cluster.operator().knows_uninstall(),
-        }
+        Operator { cluster, explicit_uninstall: cluster.operator().knows_uninstall() }
     }
 
     pub fn before(&self, major: u64, minor: u64) -> bool {

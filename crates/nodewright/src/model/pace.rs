@@ -217,7 +217,8 @@ fn timed(stage: &Stage, reboots: bool) -> Stage {
 fn times<'a>(runs: &Runs<'a>, resource: &Resource<'a>, node: &Node, condition: &str) -> Times {
     let end = completed(node, condition);
     let mut jobs: Vec<(Timestamp, &PackageRun<'a>)> = runs
-        .of(resource.skyhook.name(), &node.name)
+        .all
+        .of_skyhook_on(resource.skyhook.name(), &node.name)
         .filter_map(|run| Some((run.created().filter(|_| run.job.is_some())?, run)))
         .collect();
     jobs.sort_by_key(|(created, _)| *created);

@@ -9,7 +9,7 @@ use super::place::{NONE, Place, Status};
 use super::profile::{Order, Profile, SpecPackage};
 use super::runs::Runs;
 use super::selection::{Selection, select};
-use crate::api::{DeploymentPolicy, Skyhook, Stage, State};
+use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, NodeRecord};
 
 pub(super) struct Resource<'a> {
@@ -111,13 +111,13 @@ impl<'a> Builder<'_, 'a> {
         let handled = skyhook.is_active() || self.unhindered;
         let (profile_of, mut profiles) = self.profiles(&nodes, &packages, handled);
         if handled {
-            apply(self.cluster, &self.operator, self.runs, skyhook, &nodes, &mut packages, &mut profiles);
+            self.reconfigure(&nodes, &mut packages, &mut profiles);
         }
         let order = order(&packages);
         for profile in &mut profiles {
             profile.finish(&self.operator, &packages, &order);
         }
-        let policy = self.policy();
+        let policy = self.cluster.policy(&skyhook.spec.deployment_policy);
         let without_policy = skyhook.spec.deployment_policy.is_empty() || self.unhindered && policy.is_none();
         let mut compartments = compartment::compartments(skyhook, policy, nodes.len(), without_policy);
         if self.unhindered {
@@ -166,6 +166,59 @@ impl<'a> Builder<'_, 'a> {
         resource
     }
 
+    /// Moves all nodes back to stage config for each package whose configMap has changed and can be updated now
+    /// (operator `HandleConfigUpdates`).
+    ///
+    /// It can be updated if the package is complete and idle on all nodes, or fails on a node at stage config or
+    /// later. While a node uninstalls the package, it cannot.
+    fn reconfigure(
+        &self,
+        nodes: &[&'a Node],
+        packages: &mut [SpecPackage<'a>],
+        profiles: &mut [Profile<'a>],
+    ) {
+        for at in 0..packages.len() {
+            let name = packages[at].name;
+            let Some(recorded) = self.cluster.config_map_of(self.skyhook, name, packages[at].package) else {
+                continue;
+            };
+            let wanted = &packages[at].package.config_map;
+            let new = |key: &&String| recorded.value(key) != wanted.get(*key).map(String::as_str);
+            let changed: Vec<String> = wanted.keys().filter(new).cloned().collect();
+            let removed = recorded.keys().any(|key| !wanted.contains_key(key));
+            if changed.is_empty() && !removed {
+                continue;
+            }
+            let slots = |profile: &Profile<'_>| profile.slots[at].clone();
+            if profiles.iter().filter_map(slots).any(|s| s.stage.is_uninstall()) {
+                continue;
+            }
+            let fails = profiles.iter().filter_map(slots).any(|slot| {
+                let configured =
+                    matches!(slot.stage, Stage::Config | Stage::Interrupt | Stage::PostInterrupt);
+                configured && slot.state == State::Erroring
+            });
+            let busy = |node: &&Node| {
+                let mut runs = self.runs.all.of_skyhook_on(self.skyhook.name(), &node.name);
+                runs.any(|run| run.delays_config(name, packages[at].package))
+            };
+            let complete =
+                profiles.iter().all(|profile| profile.package_complete(&self.operator, packages, at))
+                    && !nodes.iter().any(busy);
+            if !complete && !fails {
+                continue;
+            }
+            let mut updates = changed;
+            if !complete {
+                updates.extend(self.skyhook.config_updates(name).iter().cloned());
+            }
+            packages[at].interrupt = packages[at].package.pending_interrupt(&updates);
+            for profile in profiles.iter_mut() {
+                profile.reconfigure(at);
+            }
+        }
+    }
+
     /// The selected nodes, oldest first; nodes of the same second by name.
     fn nodes(&self) -> Vec<&'a Node> {
         let selector = &self.skyhook.spec.node_selectors;
@@ -201,10 +254,6 @@ impl<'a> Builder<'_, 'a> {
         (profile_of.collect(), profiles)
     }
 
-    fn policy(&self) -> Option<&'a DeploymentPolicy> {
-        self.cluster.policy(&self.skyhook.spec.deployment_policy)
-    }
-
     fn place(
         &self,
         resource: &Resource<'a>,
@@ -230,7 +279,7 @@ impl<'a> Builder<'_, 'a> {
             selected_now: false,
             queued: NONE,
         };
-        for run in self.runs.of(skyhook.name(), &node.name) {
+        for run in self.runs.all.of_skyhook_on(skyhook.name(), &node.name) {
             place.at_work |= run.alive() || resource.unrecorded(self.runs, state, run);
             place.given_up |= resource.gives_up(state, run) && !self.unhindered;
         }
@@ -312,57 +361,4 @@ fn order(packages: &[SpecPackage<'_>]) -> Order {
         found.collect()
     });
     Order { depends_on: depends_on.collect() }
-}
-
-/// Moves all nodes back to stage config for each package whose configMap has changed and can be updated now
-/// (operator `HandleConfigUpdates`).
-///
-/// It can be updated if the package is complete and idle on all nodes, or fails on a node at stage config or
-/// later. While a node uninstalls the package, it cannot.
-pub(super) fn apply<'a>(
-    cluster: &'a Cluster,
-    operator: &Operator<'_>,
-    runs: &Runs<'a>,
-    skyhook: &'a Skyhook,
-    nodes: &[&'a Node],
-    packages: &mut [SpecPackage<'a>],
-    profiles: &mut [Profile<'a>],
-) {
-    for at in 0..packages.len() {
-        let name = packages[at].name;
-        let Some(recorded) = cluster.config_map_of(skyhook, name, packages[at].package) else {
-            continue;
-        };
-        let wanted = &packages[at].package.config_map;
-        let new = |key: &&String| recorded.value(key) != wanted.get(*key).map(String::as_str);
-        let changed: Vec<String> = wanted.keys().filter(new).cloned().collect();
-        let removed = recorded.keys().any(|key| !wanted.contains_key(key));
-        if changed.is_empty() && !removed {
-            continue;
-        }
-        let slots = |profile: &Profile<'_>| profile.slots[at].clone();
-        if profiles.iter().filter_map(slots).any(|s| s.stage.is_uninstall()) {
-            continue;
-        }
-        let fails = profiles.iter().filter_map(slots).any(|slot| {
-            let configured = matches!(slot.stage, Stage::Config | Stage::Interrupt | Stage::PostInterrupt);
-            configured && slot.state == State::Erroring
-        });
-        let busy = |node: &&Node| {
-            runs.of(skyhook.name(), &node.name).any(|run| run.delays_config(name, packages[at].package))
-        };
-        let complete = profiles.iter().all(|profile| profile.package_complete(operator, packages, at))
-            && !nodes.iter().any(busy);
-        if !complete && !fails {
-            continue;
-        }
-        let mut updates = changed;
-        if !complete {
-            updates.extend(skyhook.config_updates(name).iter().cloned());
-        }
-        packages[at].interrupt = packages[at].package.pending_interrupt(&updates);
-        for profile in profiles.iter_mut() {
-            profile.reconfigure(at);
-        }
-    }
 }

@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, PackageRun, PackageRuns};
 
 pub(super) struct Runs<'a> {
     flavor: ApiFlavor,
-    all: PackageRuns<'a>,
+    pub all: PackageRuns<'a>,
     /// Key of the annotation on a Job whose outcome is recorded.
     recorded: String,
     /// Key of the label with the generation for which a Job was created.
@@ -21,20 +21,6 @@ impl<'a> Runs<'a> {
             recorded: flavor.key("state-recorded"),
             generation: flavor.key("generation"),
         }
-    }
-
-    /// All runs on a node.
-    pub fn on_node<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
-        self.all.on_node(node)
-    }
-
-    /// The runs of a custom resource on a node.
-    pub fn of<'s>(
-        &'s self,
-        skyhook: &str,
-        node: &str,
-    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
-        self.all.of_skyhook_on(skyhook, node)
     }
 
     /// Whether a Job has finished or the containers of a bare Pod have succeeded, and the outcome is probably

@@ -46,8 +46,13 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
     };
     let sticky: Vec<u32> = members().filter(waits_in_batch).filter(selectable).collect();
     let total = compartment.members.len() as i64;
+    // Operator `createNewBatch`.
+    let new_batch = |joining: Vec<u32>| {
+        let size = compartment.batch_size(total, &state).saturating_sub(joining.len());
+        Selection::New { candidates: candidates(operator, compartment, places, &joining), size, joining }
+    };
     if let Some(joining) = joining(compartment, places, &state, total) {
-        return new_batch(operator, compartment, places, &state, joining);
+        return new_batch(joining);
     }
     if !in_progress.is_empty() {
         // Since v0.20 the other nodes of the batch proceed at the same time, up to the batch size.
@@ -62,7 +67,7 @@ pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, pla
     if !sticky.is_empty() {
         return Selection::Current(sticky);
     }
-    new_batch(operator, compartment, places, &state, Vec::new())
+    new_batch(Vec::new())
 }
 
 /// The nodes of a batch that the operator is creating: their stages exist, or they are in progress, but no
@@ -91,20 +96,6 @@ fn joining(
     }
     let fits = !joining.is_empty() && joining.len() <= compartment.batch_size(total, state);
     fits.then_some(joining)
-}
-
-/// Models operator `createNewBatch`.
-fn new_batch(
-    operator: &Operator<'_>,
-    compartment: &Compartment<'_>,
-    places: &[Place],
-    state: &BatchState,
-    joining: Vec<u32>,
-) -> Selection {
-    let total = compartment.members.len() as i64;
-    let size = compartment.batch_size(total, state);
-    let candidates = candidates(operator, compartment, places, &joining);
-    Selection::New { size: size.saturating_sub(joining.len()), candidates, joining }
 }
 
 /// The nodes that a new batch may take, in the order in which it takes them.

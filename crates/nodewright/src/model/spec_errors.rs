@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::profile::cycles;
-use crate::api::name::{is_duration, label_value_error, qualified_name_error, selector_errors};
+use crate::api::name::{duration_seconds, label_value_error, qualified_name_error, selector_errors};
 use crate::api::skyhook::glob_matches;
 use crate::api::{Package, Skyhook, quantity};
 use crate::text::list;
@@ -53,13 +53,13 @@ impl SpecErrorKind {
     /// Whether the operator rejects the spec in every reconcile, or cannot decode it: the reconcile ends, for
     /// all custom resources.
     pub fn is_rejected(self) -> bool {
-        use SpecErrorKind as K;
-        match self {
-            K::Budget | K::BudgetAndPolicy | K::NodeSelectors | K::PackageName | K::Version => true,
-            K::ApplyWithoutEnabled | K::Resources | K::Duration | K::Dependency | K::ConfigInterrupt => true,
-            K::ObjectName | K::DependencyCycle => false,
-            K::ProtectedPods | K::Toleration | K::PodLabel | K::ConfigMap | K::Env => false,
-        }
+        use SpecErrorKind::{
+            ConfigMap, DependencyCycle, Env, ObjectName, PodLabel, ProtectedPods, Toleration,
+        };
+        !matches!(
+            self,
+            ObjectName | DependencyCycle | ProtectedPods | Toleration | PodLabel | ConfigMap | Env
+        )
     }
 }
 
@@ -127,7 +127,7 @@ impl Errors {
         let Some(text) = value.as_str() else {
             return;
         };
-        if !is_duration(text) {
+        if duration_seconds(text).is_none() {
             self.add(SpecErrorKind::Duration, path, &[], format!("{text:?} is not a duration"));
         } else if positive && text.starts_with('-') {
             self.add(SpecErrorKind::Duration, path, &[], format!("{text:?} is negative"));
@@ -207,7 +207,8 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
         errors.add(SpecErrorKind::PackageName, &at("name"), &[], why);
     }
     if !versioned {
-        errors.add(SpecErrorKind::Version, &at("version"), &[], version_error(&package.version));
+        let why = format!("{:?} is not a semantic version such as 1.2.3", package.version);
+        errors.add(SpecErrorKind::Version, &at("version"), &[], why);
     }
     let label = format!("{name}-{}", package.version);
     if let Some(why) = label_value_error(&label).filter(|_| named && versioned) {
@@ -235,7 +236,7 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
         errors.add(SpecErrorKind::Dependency, &at("dependsOn"), &[dependency], why);
     }
     for key in package.config_interrupts.keys() {
-        if !has_config_key(package, key) {
+        if !package.config_map.keys().any(|name| glob_matches(key, name)) {
             let why = format!("references {key}, which matches no key of configMap");
             errors.add(SpecErrorKind::ConfigInterrupt, &at("configInterrupts"), &[key], why);
         }
@@ -354,24 +355,6 @@ pub fn is_version(text: &str) -> bool {
     }
 }
 
-/// Why a text is no semantic version, as a predicate.
-fn version_error(text: &str) -> String {
-    let numbers = text.strip_prefix('v').unwrap_or(text).split(['-', '+']).next().unwrap_or_default();
-    let padded = |number: &&str| {
-        number.len() > 1 && number.starts_with('0') && number.bytes().all(|b| b.is_ascii_digit())
-    };
-    match numbers.split('.').find(padded) {
-        Some(number) => format!(
-            "{text:?} has the number {number} with a leading zero, which semantic versions do not allow"
-        ),
-        None => format!("{text:?} is not a semantic version such as 1.2.3"),
-    }
-}
-
-fn has_config_key(package: &Package, key: &str) -> bool {
-    package.config_map.keys().any(|k| glob_matches(key, k))
-}
-
 /// The first violated rule of a package's resources: all four values or none, all positive, no limit below
 /// its request.
 fn broken_resources(resources: &Value) -> Option<String> {
@@ -385,13 +368,14 @@ fn broken_resources(resources: &Value) -> Option<String> {
         return Some(format!("lacks {}: it needs all four fields or none", list(&missing)));
     }
     let amount = |name: &str| quantity::parse(&resources[name]);
+    let thousandths = |name: &str| quantity::thousandths(&resources[name]);
     let text =
         |name: &str| resources[name].as_str().map_or_else(|| resources[name].to_string(), str::to_owned);
     if let Some(name) = all().find(|name| amount(name).is_some_and(|amount| amount <= 0.0)) {
         return Some(format!("has {name} {}, which is not positive", text(name)));
     }
     let [request, limit] = PAIRS.into_iter().find(|[request, limit]| {
-        amount(request).zip(amount(limit)).is_some_and(|(request, limit)| quantity::is_less(limit, request))
+        thousandths(request).zip(thousandths(limit)).is_some_and(|(request, limit)| limit < request)
     })?;
     Some(format!("has {limit} {} below {request} {}", text(limit), text(request)))
 }

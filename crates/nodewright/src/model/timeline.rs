@@ -79,6 +79,8 @@ pub struct Moment<'a> {
     pub seconds: f64,
     /// Whether the operator acts at once: no stage has to end before.
     pub at_once: bool,
+    /// Whether it happens only if somebody ends the refusal of a drain before ([`Timeline::refused`]).
+    pub assumed: bool,
     pub skyhook: &'a str,
     pub node: &'a Node,
     pub what: Happening<'a>,

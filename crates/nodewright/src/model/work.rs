@@ -13,18 +13,39 @@ use super::{Model, gates};
 use crate::api::State;
 use crate::cluster::{Certainty, PackageRun, Source};
 
-impl<'a> NodeProgress<'a> {
-    /// Progress without a next action, for this reason.
-    pub(super) fn without_action(state: ProgressState, reason: WaitReason<'a>) -> NodeProgress<'a> {
-        NodeProgress { state, next_action: None, reason, since: None, queue: None }
-    }
-
-    /// Progress with an action in the next reconcile.
-    pub(super) fn acts(action: Action<'a>) -> NodeProgress<'a> {
-        NodeProgress {
-            next_action: Some(action),
-            ..NodeProgress::without_action(ProgressState::Running, WaitReason::Nothing)
+impl WaitReason<'_> {
+    /// The state of a node that is kept by this reason.
+    pub(super) fn state(&self) -> ProgressState {
+        match self {
+            WaitReason::Nothing | WaitReason::Stage { .. } | WaitReason::Kubelet(_) => ProgressState::Running,
+            WaitReason::Paused | WaitReason::Disabled => ProgressState::Suspended,
+            WaitReason::Unread(_) => ProgressState::Unknown,
+            // Taints of a node's lifecycle are expected to be removed.
+            WaitReason::Taint(taint) if taint.of_lifecycle() => ProgressState::Waiting,
+            WaitReason::Earlier { .. }
+            | WaitReason::Batch { .. }
+            | WaitReason::BatchSibling(_)
+            | WaitReason::ProtectedPod(_)
+            | WaitReason::Drain(_)
+            | WaitReason::OtherRun { .. }
+            | WaitReason::OtherInterrupt(_)
+            | WaitReason::Deletion(_) => ProgressState::Waiting,
+            _ => ProgressState::Blocked,
         }
+    }
+}
+
+impl<'a> From<WaitReason<'a>> for NodeProgress<'a> {
+    /// Progress without a next action, for this reason.
+    fn from(reason: WaitReason<'a>) -> NodeProgress<'a> {
+        NodeProgress { state: reason.state(), next_action: None, reason, since: None, queue: None }
+    }
+}
+
+impl<'a> From<Action<'a>> for NodeProgress<'a> {
+    /// Progress with an action in the next reconcile.
+    fn from(action: Action<'a>) -> NodeProgress<'a> {
+        NodeProgress { next_action: Some(action), ..WaitReason::Nothing.into() }
     }
 }
 
@@ -80,7 +101,7 @@ fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
         (false, true) => None,
         (false, false) => Some(Action::MarkComplete),
     };
-    NodeProgress { next_action, ..NodeProgress::without_action(ProgressState::Complete, WaitReason::Nothing) }
+    NodeProgress { state: ProgressState::Complete, next_action, ..WaitReason::Nothing.into() }
 }
 
 /// The operator's action on Jobs and Pods of the custom resource, evaluated before the gates.
@@ -90,7 +111,7 @@ fn runs<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     for run in at.runs() {
         let (package, stage) = (run.package.clone(), run.stage.clone());
         if at.resource.unrecorded(&at.model.runs, at.profile, run) {
-            return Some(NodeProgress::acts(Action::Record { package, stage }));
+            return Some(Action::Record { package, stage }.into());
         }
         if at.model.halt.is_some() || !skyhook.is_active() || !run.alive() {
             continue;
@@ -101,7 +122,7 @@ fn runs<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
             restarts = Some(Action::Resume { package, stage });
         }
     }
-    restarts.map(NodeProgress::acts)
+    restarts.map(NodeProgress::from)
 }
 
 /// Progress with a running stage; `None` if no stage is running.
@@ -111,24 +132,19 @@ fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         Some(pod) => WaitReason::Kubelet(pod),
         None => WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() },
     };
-    Some(NodeProgress {
-        since: run.started(),
-        ..NodeProgress::without_action(ProgressState::Running, reason)
-    })
+    Some(NodeProgress { since: run.started(), ..reason.into() })
 }
 
 /// The first action among the due packages of a chosen node (operator `RunSkyhookPackages`).
 fn due<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     if let Some(package) = at.profile.removes {
         let package = at.resource.packages[package].name;
-        return NodeProgress::acts(Action::RemoveEntry { package });
+        return Action::RemoveEntry { package }.into();
     }
     if at.model.cluster.certainty_of_no_package_run() == Certainty::Unknown {
-        let unread = match at.model.cluster.jobs.absence() {
-            Certainty::Unknown if at.model.operator.jobs => Source::Jobs,
-            _ => Source::Pods,
-        };
-        return NodeProgress::without_action(ProgressState::Unknown, WaitReason::Unread(unread));
+        let pods = at.model.cluster.pods.absence() == Certainty::Unknown;
+        let unread = if pods { Source::Pods } else { Source::Jobs };
+        return WaitReason::Unread(unread).into();
     }
     let mut held = None;
     for (package, step) in &at.profile.due {
@@ -147,35 +163,31 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
     let name = package.name;
     let own = |run: &&PackageRun<'a>| run.package == name && run.version == package.package.version;
     if let Some(run) = at.runs().filter(own).find(|run| run.alive()) {
-        let reason = WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() };
-        return NodeProgress::without_action(ProgressState::Running, reason);
+        return WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() }.into();
     }
     if let Some(run) = at.runs().filter(own).find(|run| at.resource.gives_up(at.profile, run)) {
-        let reason = WaitReason::GivenUp {
+        return WaitReason::GivenUp {
             package: run.package.clone(),
             stage: run.stage.clone(),
             run: run.reference(),
-        };
-        return NodeProgress::without_action(ProgressState::Blocked, reason);
+        }
+        .into();
     }
     match step {
         Step::Start { stage, drains } => {
             if *drains && let Some(held) = gates::drain::check(at) {
                 return held;
             }
-            NodeProgress::acts(Action::StartStage { package: name, stage: stage.clone() })
+            Action::StartStage { package: name, stage: stage.clone() }.into()
         }
         Step::Interrupt => gates::interrupt::check(at).unwrap_or_else(|| {
-            NodeProgress::acts(Action::Interrupt {
-                package: name,
-                kind: package.interrupt.unwrap_or_default(),
-            })
+            Action::Interrupt { package: name, kind: package.interrupt.unwrap_or_default() }.into()
         }),
-        Step::Skip | Step::Promote => NodeProgress::acts(Action::SkipInterrupt { package: name }),
+        Step::Skip | Step::Promote => Action::SkipInterrupt { package: name }.into(),
         Step::Wait => {
             let other = at.profile.due.iter().map(|(at, _)| *at).find(|at| *at != index);
             let other = other.map_or(name, |other| at.resource.packages[other].name);
-            NodeProgress::without_action(ProgressState::Waiting, WaitReason::OtherInterrupt(other))
+            WaitReason::OtherInterrupt(other).into()
         }
     }
 }

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde::de::{Deserialize, Deserializer, IntoDeserializer};
 use serde_json::{Map, Value};
 
 use super::escape::json;
@@ -31,15 +30,6 @@ pub fn head(kind: &str) -> Map<String, Value> {
 /// A document, or an item of one, as JSON.
 pub fn to_json<T: Serialize + ?Sized>(document: &T) -> Value {
     serde_json::to_value(document).expect("a document is plain data")
-}
-
-/// Reads a variant of an enum that older versions wrote in camelCase.
-pub fn any_case<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    let mut word = String::deserialize(from)?;
-    if let Some(first) = word.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    T::deserialize(word.into_deserializer())
 }
 
 /// A time in the format of documents: RFC 3339 in UTC, with seconds.

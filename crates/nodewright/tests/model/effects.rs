@@ -78,9 +78,9 @@ fn predicted(before: &Cluster, after: &Cluster, skyhook: &str) -> Outcome {
     let runs = effects.packages.into_iter().filter(|package| !package.nodes.is_empty());
     let mut outcome = Outcome::new();
     for package in runs {
-        let (stages, nodes, at_once) = outcome.entry(package.package.to_owned()).or_default();
-        stages.extend(package.stages.iter().map(ToString::to_string));
-        nodes.extend(package.nodes.iter().map(|node| node.name.to_string()));
+        let (stages, nodes, at_once) = outcome.entry(package.package).or_default();
+        stages.extend(package.stages);
+        nodes.extend(package.nodes);
         *at_once += package.at_once.expect("all nodes were read");
     }
     outcome

@@ -341,9 +341,9 @@ fn a_new_version_upgrades_some_nodes_and_is_installed_on_others() {
     let (before, after) = (cluster("1.0.0"), cluster("2.0.0"));
     let effects = nodewright::model::effects(&before, &after, &["tune"]).remove(0);
     let packages = effects.packages.iter().map(|package| {
-        let mut nodes: Vec<&str> = package.nodes.iter().map(|node| node.name.as_str()).collect();
+        let mut nodes: Vec<&str> = package.nodes.iter().map(String::as_str).collect();
         nodes.sort_unstable();
-        (package.change, package.versions, nodes, package.at_once)
+        (package.change, package.from.as_deref().zip(package.to.as_deref()), nodes, package.at_once)
     });
     assert_eq!(
         packages.collect::<Vec<_>>(),

@@ -12,7 +12,7 @@ use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Kubernetes, Source, admission};
 use crate::rules::support::mute::Mutes;
 use crate::rules::{Blocks, Finding, NotChecked, Report, Rule, Scope, diagnose};
-use crate::view::{Joined, age, ago, list, plural};
+use crate::view::{Joined, age, ago, list};
 
 pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mutes: &Mutes) -> Vec<Check> {
     let mut report = diagnose(cluster, &Scope { rules: rules(), ..Scope::default() });
@@ -49,14 +49,13 @@ fn server(cluster: &Cluster, installation: &Installation) -> Check {
 /// A check of the version of Kubernetes; `None` if it has all features.
 fn kubernetes(cluster: &Cluster) -> Option<Check> {
     let missing = cluster.missing_features();
-    let Kubernetes { version, of_kubelets } = cluster.kubernetes().filter(|_| !missing.is_empty())?;
-    let of = if of_kubelets { " (of the newest kubelet)" } else { "" };
+    let Kubernetes { version } = cluster.kubernetes().filter(|_| !missing.is_empty())?;
     let losses = missing
         .iter()
         .map(|f| format!("{} (new in 1.{}), without which {}", f.name, f.since, f.loss))
         .joined("; ");
     let expected = Expectation("versions", "Kubernetes has the features that the operator relies on");
-    let check = expected.warning(format!("Kubernetes {version}{of} lacks {}", losses));
+    let check = expected.warning(format!("Kubernetes {version} lacks {losses}"));
     Some(check.hint("upgrade Kubernetes"))
 }
 
@@ -74,11 +73,8 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
             Some(definition) if definition.metadata.deleting() => {
                 wrong.push(format!("{name} is being deleted"));
             }
-            Some(definition) if !definition.established() => {
-                wrong.push(format!("{name} is not established"));
-            }
-            Some(definition) if definition.served().is_empty() => {
-                wrong.push(format!("{name} has no served version"));
+            Some(definition) if !definition.established() || definition.served().is_empty() => {
+                wrong.push(format!("{name} is not served"));
             }
             Some(_) => {}
         }
@@ -141,7 +137,7 @@ pub const LATE: [&str; 2] = ["SKY228", "SKY229"];
 fn in_time(cluster: &Cluster, findings: &[Finding]) -> Check {
     let expected = Expectation("operator", "no action of the operator or the job controller is overdue");
     let found = expected.check_findings(findings, &LATE);
-    found.unwrap_or_else(|| of_skyhooks(cluster, expected, "nothing is overdue"))
+    found.unwrap_or_else(|| expected.good_if_read(cluster, &cluster.skyhooks, "nothing is overdue"))
 }
 
 fn leader(cluster: &Cluster, installation: &Installation) -> Check {
@@ -221,21 +217,12 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     }
 }
 
-/// The configurations whose backends were checked, and the number of others.
+/// The configurations whose backends were checked; the others have failurePolicy Ignore or match other requests.
 fn tested(cluster: &Cluster) -> String {
     let all = cluster.admission.webhooks.iter();
     let tests = |c: &&WebhookConfiguration| c.needs_backend() && cluster.webhooks().knows_backends(c);
-    let (tested, others): (Vec<_>, Vec<_>) = all.partition(tests);
-    let names: Vec<&str> = tested.iter().map(|c| c.metadata.name.as_str()).collect();
-    let names = if names.is_empty() { "none".to_owned() } else { list(&names) };
-    let others = match others.len() {
-        0 => String::new(),
-        n => format!(
-            "; not checked: {}, which have failurePolicy Ignore or match other requests",
-            plural(n, "other configuration")
-        ),
-    };
-    format!("backends of {names}{others}")
+    let names: Vec<&str> = all.filter(tests).map(|c| c.metadata.name.as_str()).collect();
+    format!("backends of {}", if names.is_empty() { "none".to_owned() } else { list(&names) })
 }
 
 fn settings(cluster: &Cluster, report: &Report) -> Check {
@@ -267,12 +254,7 @@ fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&NotChecked]) -
         .flat_map(|rule| rule.needs.iter().chain(rule.optional_sources))
         .any(|source| cluster.has(*source) && cluster.missing(*source).is_some());
     let reasons: BTreeSet<&str> = unchecked.iter().flat_map(|n| n.reason.split("; ")).collect();
-    let absent = reasons.iter().map(|reason| reason.strip_prefix("the capture has no "));
-    let message = match absent.collect::<Option<Vec<&str>>>() {
-        Some(absent) => format!("the capture lacks {}", list(&absent)),
-        None => format!("not read: {}", reasons.joined("; ")),
-    };
-    let check = expected.not_checked(message);
+    let check = expected.not_checked(format!("not read: {}", reasons.joined("; ")));
     Some(Check { withheld: failed || !cluster.from_files, ..check.hint("kubectl skyhook diagnose stuck") })
 }
 
@@ -285,10 +267,6 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
         Some((size, name)) => format!("the largest is {name} at {} KiB", size.div_ceil(1024)),
         None => "no custom resources".to_owned(),
     };
-    of_skyhooks(cluster, expected, &message)
-}
-
-fn of_skyhooks(cluster: &Cluster, expected: Expectation, message: &str) -> Check {
     expected.good_if_read(cluster, &cluster.skyhooks, message)
 }
 
@@ -358,9 +336,7 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
                 .warning(message)
                 .hint("upgrade the chart, not only the image: the CRDs and permissions come from the chart");
         }
-        let agent = deployment.env("AGENT_IMAGE");
-        let agent = agent.map_or(String::new(), |image| format!(", agent image {image}"));
-        seen.push(format!("both have version {image}{agent}"));
+        seen.push(format!("both have version {image}"));
     }
     if seen.is_empty() {
         expected.not_checked("the version of the operator or of its chart is unknown")

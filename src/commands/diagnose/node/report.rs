@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::step::{Chain, Link, NextStep};
-use super::{Document, FindingDocument, LinkDocument, NotSelecting};
+use super::{Document, FindingDocument, NotSelecting};
 use crate::api::labels::Labelled;
 use crate::api::{Entry, Skyhook, Stage, State};
 use crate::cluster::cordon::Holder;
@@ -333,7 +333,7 @@ impl NodeReport<'_> {
         let groups = grouped(shown.into_iter().map(|f| {
             let subject = &f.subject;
             let here = subject.node.as_deref() == Some(&self.node.name);
-            ((f.rule.code, &subject.skyhook, &subject.package, here), f)
+            ((f.rule.code, &subject.skyhook, &subject.package, here, f.trouble()), f)
         }));
         for (_, group) in groups.iter().take(SHOWN) {
             let finding = group[0];
@@ -475,15 +475,6 @@ impl View for NodeReport<'_> {
     }
 
     fn document(&self) -> Value {
-        let links = self.chain.links.iter().map(|link| LinkDocument {
-            kind: self.cluster.flavor().kind(),
-            name: link.name,
-            priority: link.priority,
-            state: link.state,
-            message: &link.reason,
-            progress: link.progress.as_ref(),
-            packages: &link.packages,
-        });
         let findings = self.chain.findings.iter().map(|f| FindingDocument {
             finding: f.summary(),
             muted: f.muted.as_ref().map(|mute| mute.reason.as_str()),
@@ -492,7 +483,7 @@ impl View for NodeReport<'_> {
             node: &self.node.name,
             state: self.chain.state(self.node),
             cordoned_by_others: self.cordoned_by_others(),
-            skyhooks: links.collect(),
+            skyhooks: &self.chain.links,
             not_selected_by: self.not_selected_by(),
             findings: findings.collect(),
             remedies: self.next(),

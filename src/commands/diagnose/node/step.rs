@@ -249,18 +249,31 @@ impl<'a> Inspection<'_, 'a> {
     }
 }
 
-/// The state of one custom resource on the node.
+/// A custom resource on the node.
+#[derive(Serialize, JsonSchema)]
 pub struct Link<'a> {
+    /// `Skyhook` or `NodeWright`.
+    kind: &'static str,
+    /// The custom resource.
     pub name: &'a str,
+    /// The priority; the lowest runs first. Absent for a deleted custom resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
+    /// The progress on the node.
     pub state: ProgressState,
-    /// The reason for the state, as a sentence.
+    /// Why the custom resource is not complete on the node, or a statement that it is.
+    #[serde(rename = "message")]
     pub reason: String,
+    /// The progress in detail, with the operator's next action; absent if the custom resource does not select
+    /// the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
+    /// The packages of the custom resource on the node.
     pub packages: Vec<NextStep>,
-    /// `None` if the custom resource does not select the node.
-    pub progress: Option<Progress>,
     /// The operator's next action, as a sentence; `None` if an intervention is needed first.
+    #[serde(skip)]
     pub next_action: Option<String>,
+    #[serde(skip)]
     pub is_ignored: bool,
 }
 
@@ -354,6 +367,7 @@ impl<'a> Inspection<'_, 'a> {
         let packages = self.cluster.placements_on(skyhook.name(), self.node);
         let packages = packages.iter().map(|p| self.step(skyhook, p)).collect();
         let mut link = Link {
+            kind: self.cluster.flavor().kind(),
             name: skyhook.name(),
             priority: Some(skyhook.order().0),
             state: ProgressState::Complete,
@@ -392,6 +406,7 @@ impl<'a> Inspection<'_, 'a> {
             None => (state.max(ProgressState::Unknown), "it could not be read, so it may still exist"),
         };
         Link {
+            kind: self.cluster.flavor().kind(),
             name,
             priority: None,
             state,

@@ -58,8 +58,8 @@ trait Lines {
     /// Starts a log, which is one of the logs of `attempt`.
     fn open(&mut self, log: Name, attempt: &[ContainerLog]);
 
-    /// Receives a line; returns `false` if the reader has closed the pipe.
-    fn take(&mut self, at: Option<Timestamp>, line: &[u8]) -> Result<bool>;
+    /// Receives a line, with its time if the log is timed; returns `false` if the reader has closed the pipe.
+    fn take(&mut self, line: &[u8]) -> Result<bool>;
 }
 
 pub async fn run(ctx: &mut Ctx, origin: &LogSource<'_>, args: &Args, choices: &[Choice]) -> Result<Exit> {
@@ -109,8 +109,9 @@ async fn merge(
         choices.iter().zip(&fetched).filter_map(|(choice, f)| Some(&choice.attempts[f.attempt?].pieces));
     let mut printer = Printer::new(true, pieces.flatten());
     let mut reader_gone = false;
-    spool.into_inner().merge(|line| {
-        let goes_on = printer.line(ctx, &line.name.node, &line.name.container, line.text)?;
+    spool.into_inner().merge(|log, line| {
+        let text = if log.timed && !args.timestamps { split_timestamp(line).1 } else { line };
+        let goes_on = printer.line(ctx, &log.node, &log.container, text)?;
         reader_gone = !goes_on;
         Ok(goes_on)
     })?;
@@ -135,7 +136,7 @@ impl Lines for Printed<'_> {
         self.log = Some(log);
     }
 
-    fn take(&mut self, _: Option<Timestamp>, line: &[u8]) -> Result<bool> {
+    fn take(&mut self, line: &[u8]) -> Result<bool> {
         let Some(log) = &self.log else {
             return Ok(true);
         };
@@ -157,9 +158,9 @@ impl Lines for Spooled<'_> {
         self.order.1 += 1;
     }
 
-    fn take(&mut self, at: Option<Timestamp>, line: &[u8]) -> Result<bool> {
+    fn take(&mut self, line: &[u8]) -> Result<bool> {
         if let Some(log) = self.log {
-            self.spool.borrow_mut().push(log, at, line)?;
+            self.spool.borrow_mut().push(log, line)?;
         }
         Ok(true)
     }
@@ -206,10 +207,10 @@ async fn fetch(
         }
     }
     if let Some(kept) = choice.last_logs.as_ref().filter(|_| !args.previous) {
-        let name = Name { node: choice.node.clone(), container: choice.stage.clone() };
+        let name = Name { node: choice.node.clone(), container: choice.stage.clone(), timed: false };
         lines.open(name, &[]);
         for line in kept.split_inclusive('\n') {
-            if !lines.take(None, line.as_bytes())? {
+            if !lines.take(line.as_bytes())? {
                 fetched.reader_gone = true;
                 break;
             }
@@ -253,16 +254,13 @@ impl<L: Lines> PieceReader<'_, L> {
             Err(error) => return Ok(Err(error)),
         };
         self.begin();
-        let mut last = None;
         loop {
             let line = match log.line().await {
                 Ok(Some(line)) => line,
                 Ok(None) => return Ok(Ok(true)),
                 Err(error) => return Ok(Err(error)),
             };
-            let goes_on =
-                if self.timed { self.take_timed(&mut last, &line)? } else { self.lines.take(None, &line)? };
-            if !goes_on {
+            if !self.lines.take(&line)? {
                 return Ok(Ok(false));
             }
         }
@@ -284,9 +282,9 @@ impl<L: Lines> PieceReader<'_, L> {
             }
         }
         let most = self.args.lines().map(usize::try_from).map_or(usize::MAX, |n| n.unwrap_or(usize::MAX));
-        let mut last = None;
         for line in &recent[recent.len().saturating_sub(most)..] {
-            if !self.take_timed(&mut last, line.as_bytes())? {
+            let line = line.as_bytes();
+            if !self.lines.take(if self.timed { line } else { split_timestamp(line).1 })? {
                 return Ok(Ok(false));
             }
         }
@@ -295,16 +293,8 @@ impl<L: Lines> PieceReader<'_, L> {
 
     fn begin(&mut self) {
         self.begun = true;
-        let name = Name { node: self.piece.node.clone(), container: self.piece.container.clone() };
-        self.lines.open(name, self.attempt);
-    }
-
-    /// Passes on a line with its time. A line without a time gets the time of the previous line.
-    fn take_timed(&mut self, last: &mut Option<Timestamp>, line: &[u8]) -> Result<bool> {
-        let (at, bare) = split_timestamp(line);
-        *last = at.or(*last);
-        let shown = if self.args.timestamps { line } else { bare };
-        self.lines.take(*last, shown)
+        let (node, container) = (self.piece.node.clone(), self.piece.container.clone());
+        self.lines.open(Name { node, container, timed: self.timed }, self.attempt);
     }
 }
 
@@ -319,6 +309,8 @@ const CHUNK: usize = 16 << 10;
 pub struct Name {
     pub node: String,
     pub container: String,
+    /// Whether its lines begin with their times.
+    pub timed: bool,
 }
 
 /// The lines of all logs.
@@ -331,15 +323,16 @@ struct SpooledLog {
     /// Tie-breaker: for equal times, the log with the lower order comes first.
     order: (usize, usize),
     name: Name,
-    /// Offsets and lengths of the chunks in the file.
+    /// Offsets and lengths of the chunks in the file; of those that remain to be read, in reverse order.
     chunks: Vec<(u64, usize)>,
-    /// Encoded lines that are not in the file yet.
+    /// Lines that are not in the file yet.
     pending: Vec<u8>,
-}
-
-pub struct SpooledLine<'s> {
-    pub name: &'s Name,
-    pub text: &'s [u8],
+    /// The chunk that is read.
+    chunk: Vec<u8>,
+    /// The range of the current line in the chunk.
+    line: Range<usize>,
+    /// The time of the current line, or else of a line before it.
+    time: Option<Timestamp>,
 }
 
 impl Spool {
@@ -349,7 +342,8 @@ impl Spool {
 
     /// Adds an empty log, and returns its index.
     pub fn open(&mut self, order: (usize, usize), name: Name) -> usize {
-        self.logs.push(SpooledLog { order, name, chunks: Vec::new(), pending: Vec::new() });
+        let (chunks, pending, chunk) = Default::default();
+        self.logs.push(SpooledLog { order, name, chunks, pending, chunk, line: 0..0, time: None });
         self.logs.len() - 1
     }
 
@@ -358,9 +352,13 @@ impl Spool {
     /// # Errors
     ///
     /// The disk is full, or there is no directory for temporary files.
-    pub fn push(&mut self, log: usize, at: Option<Timestamp>, line: &[u8]) -> Result<()> {
+    pub fn push(&mut self, log: usize, line: &[u8]) -> Result<()> {
         let log = &mut self.logs[log];
-        encode(&mut log.pending, at, line);
+        log.pending.extend_from_slice(line);
+        // A truncated line must not run into the next one.
+        if !line.ends_with(b"\n") {
+            log.pending.push(b'\n');
+        }
         if log.pending.len() >= CHUNK {
             log.flush(&mut self.file).map_err(cannot_buffer)?;
         }
@@ -369,25 +367,22 @@ impl Spool {
 
     /// Passes the lines of all logs to `take`, merged by time, until `take` returns `false`. The lines of one
     /// log keep their order; a line without a time directly follows the line before it.
-    pub fn merge(mut self, mut take: impl FnMut(SpooledLine<'_>) -> Result<bool>) -> Result<()> {
+    pub fn merge(mut self, mut take: impl FnMut(&Name, &[u8]) -> Result<bool>) -> Result<()> {
         self.logs.sort_by_key(|log| log.order);
-        let mut cursors: Vec<Cursor> = Vec::new();
         let mut next = BinaryHeap::new();
         for (at, log) in self.logs.iter_mut().enumerate() {
-            let mut cursor = Cursor::of(log);
-            if cursor.advance(&mut self.file).map_err(cannot_buffer)? {
-                next.push(Reverse((cursor.time, at)));
+            log.chunks.reverse();
+            if log.advance(&mut self.file).map_err(cannot_buffer)? {
+                next.push(Reverse((log.time, at)));
             }
-            cursors.push(cursor);
         }
         while let Some(Reverse((_, at))) = next.pop() {
-            let (log, cursor) = (&self.logs[at], &mut cursors[at]);
-            let line = SpooledLine { name: &log.name, text: cursor.line() };
-            if !take(line)? {
+            let log = &mut self.logs[at];
+            if !take(&log.name, &log.chunk[log.line.clone()])? {
                 return Ok(());
             }
-            if cursor.advance(&mut self.file).map_err(cannot_buffer)? {
-                next.push(Reverse((cursor.time, at)));
+            if log.advance(&mut self.file).map_err(cannot_buffer)? {
+                next.push(Reverse((log.time, at)));
             }
         }
         Ok(())
@@ -402,38 +397,10 @@ impl SpooledLog {
         self.pending.clear();
         Ok(())
     }
-}
-
-fn cannot_buffer(error: io::Error) -> Error {
-    Error::failed(format!("cannot buffer the logs in a temporary file: {error}"))
-        .hint("use --node, --tail or --since to read less, or set TMPDIR to a directory with more space")
-}
-
-/// A cursor over the lines of one log.
-struct Cursor {
-    /// The chunks that remain to be read, in reverse order.
-    chunks: Vec<(u64, usize)>,
-    pending: Vec<u8>,
-    chunk: Vec<u8>,
-    /// The range of the current line in the chunk.
-    text: Range<usize>,
-    time: Option<Timestamp>,
-}
-
-impl Cursor {
-    fn of(log: &mut SpooledLog) -> Cursor {
-        let mut chunks = mem::take(&mut log.chunks);
-        chunks.reverse();
-        Cursor { chunks, pending: mem::take(&mut log.pending), chunk: Vec::new(), text: 0..0, time: None }
-    }
-
-    fn line(&self) -> &[u8] {
-        &self.chunk[self.text.clone()]
-    }
 
     /// Moves to the next line; `false` at the end.
     fn advance(&mut self, file: &mut SpooledTempFile) -> io::Result<bool> {
-        if self.text.end == self.chunk.len() {
+        if self.line.end == self.chunk.len() {
             self.chunk = match self.chunks.pop() {
                 Some((offset, length)) => {
                     let mut chunk = vec![0; length];
@@ -443,57 +410,39 @@ impl Cursor {
                 }
                 None => mem::take(&mut self.pending),
             };
-            self.text = 0..0;
+            self.line = 0..0;
         }
-        let Some((time, text)) = decode(&self.chunk, self.text.end) else {
+        let start = self.line.end;
+        let Some(line) = self.chunk[start..].split_inclusive(|byte| *byte == b'\n').next() else {
             return Ok(false);
         };
-        (self.time, self.text) = (time, text);
+        self.line = start..start + line.len();
+        if self.name.timed {
+            self.time = split_timestamp(line).0.or(self.time);
+        }
         Ok(true)
     }
 }
 
-/// Number of bytes in front of each line: a flag for its time, the time's seconds and nanoseconds, and the
-/// length of the line.
-const HEADER: usize = 1 + 8 + 4 + 4;
-
-fn encode(out: &mut Vec<u8>, at: Option<Timestamp>, line: &[u8]) {
-    let time = at.unwrap_or_default();
-    out.push(u8::from(at.is_some()));
-    out.extend_from_slice(&time.as_second().to_le_bytes());
-    out.extend_from_slice(&time.subsec_nanosecond().to_le_bytes());
-    // Lines arrive in pieces of at most a mebibyte.
-    let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(line);
-}
-
-/// Decodes the header at `start`: the time of the line, and the range of its text.
-fn decode(chunk: &[u8], start: usize) -> Option<(Option<Timestamp>, Range<usize>)> {
-    let header = chunk.get(start..start + HEADER)?;
-    let (has_time, header) = header.split_first()?;
-    let (seconds, header) = header.split_first_chunk()?;
-    let (nanoseconds, header) = header.split_first_chunk()?;
-    let length = u32::from_le_bytes(*header.first_chunk()?);
-    let time = Timestamp::new(i64::from_le_bytes(*seconds), i32::from_le_bytes(*nanoseconds));
-    let text = start + HEADER;
-    let text = text..text + usize::try_from(length).ok()?;
-    Some((time.ok().filter(|_| *has_time == 1), text))
+fn cannot_buffer(error: io::Error) -> Error {
+    Error::failed(format!("cannot buffer the logs in a temporary file: {error}"))
+        .hint("use --node, --tail or --since to read less, or set TMPDIR to a directory with more space")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn time(second: i64) -> Option<Timestamp> {
-        Timestamp::from_second(second).ok()
+    fn line(second: i64, text: &str) -> Vec<u8> {
+        let time = Timestamp::from_second(second).expect("a time");
+        format!("{time} {text}\n").into_bytes()
     }
 
     fn merged(spool: Spool) -> Vec<String> {
         let mut lines = Vec::new();
-        let taken = spool.merge(|line| {
-            let text = String::from_utf8_lossy(line.text);
-            lines.push(format!("{}: {text}", line.name.node));
+        let taken = spool.merge(|log, line| {
+            let text = if log.timed { split_timestamp(line).1 } else { line };
+            lines.push(format!("{}: {}", log.node, String::from_utf8_lossy(text).trim_end()));
             Ok(true)
         });
         taken.expect("a disk");
@@ -501,7 +450,7 @@ mod tests {
     }
 
     fn name(node: &str) -> Name {
-        Name { node: node.to_owned(), container: String::new() }
+        Name { node: node.to_owned(), container: String::new(), timed: node != "kept" }
     }
 
     #[test]
@@ -509,13 +458,11 @@ mod tests {
         let mut spool = Spool::new();
         let two = spool.open((1, 0), name("two"));
         let one = spool.open((0, 0), name("one"));
-        for (log, at, text) in
-            [(two, time(1), "a"), (two, time(3), "b"), (one, time(1), "c"), (one, time(2), "d")]
-        {
-            spool.push(log, at, text.as_bytes()).expect("memory");
+        for (log, at, text) in [(two, 1, "a"), (two, 3, "b"), (one, 1, "c"), (one, 2, "d")] {
+            spool.push(log, &line(at, text)).expect("memory");
         }
         let kept = spool.open((2, 0), name("kept"));
-        spool.push(kept, None, b"e").expect("memory");
+        spool.push(kept, b"e").expect("memory");
         let expected = ["kept: e", "one: c", "two: a", "one: d", "two: b"];
         assert_eq!(merged(spool), expected);
     }
@@ -528,8 +475,7 @@ mod tests {
         let long = "x".repeat(CHUNK / 3);
         for second in 0..50 {
             for log in logs {
-                let text = format!("{second} {long}");
-                spool.push(log, time(second), text.as_bytes()).expect("a disk");
+                spool.push(log, &line(second, &format!("{second} {long}"))).expect("a disk");
             }
         }
         let lines = merged(spool);

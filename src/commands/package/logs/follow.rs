@@ -11,7 +11,6 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::Instant;
 
 use super::{Args, about, warn_unreadable};
-use crate::api::Skyhook;
 use crate::cluster::attempts::{Choice, ContainerLog, split_timestamp};
 use crate::cluster::live::logs::{LogError, LogStream, Request, Since};
 use crate::cluster::{Cluster, Node};
@@ -49,8 +48,8 @@ pub async fn run(ctx: &mut Ctx, client: &Client, args: &Args, cluster: Cluster) 
         let ready = watch.ready();
         let cluster = watch.cluster();
         let choices = super::choose(cluster, &args.nodes(cluster)?, args.wanted());
-        let to_come = super::to_come(cluster, &concerned(cluster, args)?, args.wanted());
-        let over = ready && to_come.is_empty() && !choices.iter().any(|c| c.alive);
+        let is_to_come = super::is_to_come(cluster, &concerned(cluster, args)?, args.wanted());
+        let over = ready && !is_to_come && !choices.iter().any(|c| c.alive);
         following.begin(ctx, &choices);
         let mut again = std::pin::pin!(tokio::time::sleep(AGAIN));
         loop {
@@ -204,9 +203,7 @@ impl Following<'_> {
             about(ctx, choice, newest, false);
         }
         let package = &self.args.package;
-        let stopped = cluster.skyhook(self.args.skyhook()).and_then(Skyhook::stopped);
-        let why = stopped.map_or_else(String::new, |how| format!(", because the custom resource is {how}"));
-        ctx.note(format!("No more output from {package} on {}{why}.", plural(nodes.len(), "node")));
+        ctx.note(format!("No more output from {package} on {}.", plural(nodes.len(), "node")));
         Ok(exit)
     }
 }

@@ -1,7 +1,7 @@
 mod fetch;
 mod follow;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fetch::LogSource;
@@ -18,7 +18,7 @@ use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::view::text::{self, Text};
-use crate::view::{NodeSet, OutputFormat, natural, plural, shell_words};
+use crate::view::{NodeSet, OutputFormat, list, natural, plural};
 
 /// Print the logs of a package
 ///
@@ -148,77 +148,46 @@ impl Args {
         self.of.skyhook.as_deref().unwrap_or_default()
     }
 
-    /// The arguments with the custom resource, and with the package of a node that is given instead of a package.
+    /// The arguments with the custom resource, and with the package of an object that is given instead of a package.
     ///
     /// # Errors
     ///
-    /// None or several fit.
+    /// Several packages have logs of the object; or no custom resource fits, or several do.
     fn resolved(&self, cluster: &Cluster) -> Result<Args> {
         let mut args = self.clone();
-        let has = |skyhook: &str, package: &str| {
-            scope::packages(cluster, &cluster.package_runs(), skyhook).contains(package)
-        };
-        let names = || cluster.skyhooks.iter().map(|skyhook| skyhook.name());
-        let is_package = match &self.of.skyhook {
-            Some(skyhook) => has(skyhook, &self.package),
-            None => names().any(|skyhook| has(skyhook, &self.package)),
-        };
-        if !is_package && self.on.query().is_empty() && cluster.node(&self.package).is_some() {
-            return self.of_place(cluster, "node");
-        }
-        if !is_package && self.of.skyhook.is_none() && cluster.skyhook(&self.package).is_some() {
-            return self.of_place(cluster, cluster.flavor().kind());
-        }
+        let name = self.package.as_str();
         let package_runs = cluster.package_runs();
-        if let Some(run) = package_runs.all().iter().find_map(|run| run.of_object(&self.package))
-            && !is_package
-        {
-            args.object = Some(self.package.clone());
+        let has = |skyhook: &str| scope::packages(cluster, &package_runs, skyhook).contains(name);
+        let is_package = match &self.of.skyhook {
+            Some(skyhook) => has(skyhook),
+            None => cluster.skyhooks.iter().any(|skyhook| has(skyhook.name())),
+        };
+        let found = package_runs.all().iter().filter(|run| {
+            !is_package
+                && !run.package.is_empty()
+                && self.of.skyhook.as_ref().is_none_or(|skyhook| *skyhook == run.skyhook)
+                && (run.node == name || run.skyhook == name || run.of_object(name).is_some())
+        });
+        let found: BTreeMap<(&str, &str), &PackageRun<'_>> =
+            found.map(|run| ((run.skyhook.as_str(), run.package.as_str()), run)).collect();
+        if found.len() > 1 {
+            let packages = found.keys().map(|(skyhook, package)| format!("{package} of {skyhook}"));
+            let why = format!("several packages have logs of {name}: name one");
+            return Err(Error::failed(why).hint(list(&packages.collect::<Vec<_>>())));
+        }
+        if let Some(run) = found.into_values().next() {
+            args.object = run.of_object(name).map(|_| name.to_owned());
             args.of.skyhook = Some(run.skyhook.clone());
             args.package.clone_from(&run.package);
-            args.on.flags.node = vec![run.node.parse().map_err(Error::usage)?];
+            if args.object.is_some() || run.node == name {
+                args.on.flags.node = vec![run.node.parse().map_err(Error::usage)?];
+            }
+        }
+        if args.package == name && !is_package && cluster.node(name).is_some() {
+            return Err(Error::failed(format!("{name} is a node, and no package has logs there")));
         }
         if args.of.skyhook.is_none() {
-            let any = is_package || names().next().is_none();
-            let fits = |skyhook: &str| !any || has(skyhook, &self.package);
-            args.of.skyhook = Some(scope::only_skyhook(cluster, fits)?);
-        }
-        Ok(args)
-    }
-
-    /// The arguments for the only package with logs on a node, or of a custom resource.
-    fn of_place(&self, cluster: &Cluster, kind: &str) -> Result<Args> {
-        let place = self.package.as_str();
-        let node = (kind == "node").then_some(place);
-        let skyhook = if node.is_some() { self.of.skyhook.as_deref() } else { Some(place) };
-        let package_runs = cluster.package_runs();
-        let here = package_runs.all().iter().filter(|run| {
-            !run.package.is_empty()
-                && node.is_none_or(|node| run.node == node)
-                && skyhook.is_none_or(|skyhook| run.skyhook == skyhook)
-        });
-        let found: BTreeSet<(&str, &str)> =
-            here.map(|run| (run.skyhook.as_ref(), run.package.as_str())).collect();
-        let mut found = found.into_iter();
-        let (first, rest) = (found.next(), found.next());
-        let (Some((skyhook, package)), None) = (first, rest) else {
-            let error = Error::failed(match first {
-                None => format!("{place} is a {kind}, and no package has logs there"),
-                Some(_) => format!("{place} is a {kind}, and several packages have logs there: name one"),
-            });
-            let all = first.into_iter().chain(rest).chain(found);
-            let argv = |(skyhook, package)| {
-                let command = ["kubectl", "skyhook", "package", "logs", package, "--skyhook", skyhook];
-                let on = node.map(|node| ["--node", node]);
-                shell_words(&command.into_iter().chain(on.into_iter().flatten()).collect::<Vec<&str>>())
-            };
-            return Err(all.map(argv).fold(error, Error::hint));
-        };
-        let mut args = self.clone();
-        args.of.skyhook = Some(skyhook.to_owned());
-        args.package = package.to_owned();
-        if let Some(node) = node {
-            args.on.flags.node = vec![node.parse().map_err(Error::usage)?];
+            args.of.skyhook = Some(scope::only_skyhook(cluster, |skyhook| !is_package || has(skyhook))?);
         }
         Ok(args)
     }
@@ -336,16 +305,16 @@ impl LogSelection<'_> {
     }
 }
 
-/// Descriptions of the pending runs of a package on the nodes; empty if it is finished.
-pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<String> {
+/// Whether the package still has to run on any of the nodes.
+fn is_to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> bool {
     let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
-        return Vec::new();
+        return false;
     };
     if !skyhook.is_active() || wanted.object.is_some() {
-        return Vec::new();
+        return false;
     }
     let package_runs = cluster.package_runs();
-    let expects = |node: &&&Node| {
+    let expects = |node: &&Node| {
         let given_up = package_runs
             .of_skyhook_on(wanted.skyhook, &node.name)
             .filter(|run| run.package == wanted.package)
@@ -353,7 +322,7 @@ pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
             .is_some_and(|run| run.job.is_some_and(Job::gave_up));
         !given_up && !node.ignored(cluster.flavor()) && more(cluster, skyhook, node, wanted)
     };
-    nodes.iter().filter(expects).map(|node| node.name.to_string()).collect()
+    nodes.iter().any(expects)
 }
 
 fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: LogSelection<'_>) -> bool {
@@ -488,13 +457,8 @@ pub fn from_files(ctx: &mut Ctx, choices: &[Choice], prefix: bool) -> Result<Exi
             };
         }
     }
-    let has_failed = |choice: &Choice| {
-        !choice.messages.is_empty() || choice.attempts.iter().any(|attempt| attempt.failure.is_some())
-    };
     if choices.is_empty() {
         ctx.note("The capture has no pods or jobs of it.");
-    } else if !choices.iter().any(has_failed) {
-        ctx.note("No attempt in the capture has failed.");
     }
     ctx.note(
         "The capture contains no whole logs: use the cluster, or a capture that `kubectl skyhook collect` wrote.",

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Diagnosis;
 use super::group::{Detail, FindingGroup, OWN};
-use super::{COLUMNS, Diagnosis};
-use crate::cluster::Cluster;
+use super::reason::most_informative;
 use crate::cluster::contrast::Contrast;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{command_with_grade, remedy_text};
@@ -345,8 +345,7 @@ impl Alike<'_> {
 
     /// The most informative attempt: one with a log, else the first.
     pub fn reason(&self) -> Option<Box<Reason>> {
-        let all = || self.group.findings.iter().filter_map(|finding| finding.reason.as_ref());
-        all().find(|reason| reason.log.is_some()).or(all().next()).cloned()
+        most_informative(&self.group.findings)?.0.reason.clone()
     }
 }
 
@@ -355,8 +354,8 @@ const IN_FULL: usize = 1;
 
 /// Maximum number of causes whose messages a table shows whole.
 const WHOLE: usize = 8;
-/// Maximum number of notes whose numbers are shown for each rule.
-const SHOWN_NOTES: usize = 3;
+/// Maximum number of notes that are shown beside a cause, and whose numbers are shown for each rule.
+pub(super) const SHOWN_NOTES: usize = 3;
 /// Maximum number of causes whose next commands have a title.
 const EXPLAINED: usize = 3;
 
@@ -366,30 +365,6 @@ struct Indexed<'a> {
     at: usize,
     group: FindingGroup<'a>,
     remedies: Vec<(Remedy, Option<String>)>,
-}
-
-/// How much of the next commands of each cause an index shows.
-#[derive(Clone, Copy, PartialEq)]
-enum Next {
-    /// The first command, and the first one that changes something, with titles.
-    Explained,
-    /// The same without titles and refused commands.
-    Commands,
-    First,
-}
-
-/// The argument of `diagnose stuck` for this cause: the number, or `cause/N` if an object is named N.
-pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
-    let name = number.to_string();
-    match object_named(cluster, &name) {
-        Some(_) => format!("cause/{name}"),
-        None => name,
-    }
-}
-
-/// The kind of the object with this bare name.
-pub fn object_named(cluster: &Cluster, name: &str) -> Option<&'static str> {
-    cluster.skyhook(name).map(|_| cluster.flavor().kind()).or(cluster.node(name).map(|_| "node"))
 }
 
 impl Diagnosis<'_> {
@@ -404,13 +379,8 @@ impl Diagnosis<'_> {
 
     /// The table of causes, then as many of their commands as fit into the lines: of a few causes with titles.
     pub(super) fn index(&self, causes: &[usize], lines: usize) -> Text {
-        let fits = |text: &Text| {
-            // In a pipe, rows of a table are not cut.
-            let piped = text.lines(Layout::PIPE);
-            let rows = piped.iter().map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));
-            // The empty lines around the text count as well.
-            rows.sum::<usize>() + 2 <= lines
-        };
+        // In a pipe, rows of a table are not cut. The empty lines around the text count as well.
+        let fits = |text: &Text| super::rows(text, Layout::PIPE) + 2 <= lines;
         let rows: Vec<Indexed<'_>> = causes
             .iter()
             .map(|at| {
@@ -419,13 +389,18 @@ impl Diagnosis<'_> {
                 Indexed { at: *at, group, remedies }
             })
             .collect();
-        let explained = (causes.len() <= EXPLAINED).then_some(Next::Explained);
-        let mut texts =
-            explained.into_iter().chain([Next::Commands]).map(|next| self.index_with(&rows, next));
-        texts.find(fits).unwrap_or_else(|| self.index_with(&rows, Next::First))
+        let few = causes.len() <= EXPLAINED;
+        let forms = [(true, usize::MAX), (false, usize::MAX), (false, 1)];
+        let mut texts = forms
+            .into_iter()
+            .filter(|(explained, _)| few || !explained)
+            .map(|(explained, most)| self.index_with(&rows, explained, most));
+        texts.find(fits).unwrap_or_else(|| self.index_with(&rows, false, 1))
     }
 
-    fn index_with(&self, causes: &[Indexed<'_>], next: Next) -> Text {
+    /// The first command of each cause, and the first one that changes something, at most `most`: `explained` with
+    /// titles, otherwise without refused commands.
+    fn index_with(&self, causes: &[Indexed<'_>], explained: bool, most: usize) -> Text {
         let findings = &self.report.findings;
         let rows = causes.iter().map(|cause| (cause.at, &self.impact.causes[cause.at]));
         let mut text = Text::new();
@@ -435,21 +410,21 @@ impl Diagnosis<'_> {
             let number = format!("{:>2}  ", at + 1);
             let mut marks = std::iter::once(&*number).chain(std::iter::repeat("    "));
             let changes_first = remedies.first().is_some_and(|(remedy, _)| remedy.changes());
-            let most =
-                if next == Next::First || next == Next::Commands && changes_first { 1 } else { usize::MAX };
+            let most = if !explained && changes_first { 1 } else { most };
             let shown = remedies.iter().enumerate().filter(|(place, (remedy, _))| {
                 // Commands that would be refused or change nothing now have an effect without a grade.
                 let acts = remedy.grade.is_some() || remedy.effect.is_none();
                 // Except for the recommended command, only commands that show their effects before they act.
                 let is_safe = *place == 0 || remedy.own().is_some() || remedy.grade <= Some(Grade::B1);
-                next == Next::Explained || acts && is_safe
+                explained || acts && is_safe
             });
             let shown: Vec<_> = shown.map(|(_, remedy)| remedy).take(most).collect();
             for ((remedy, repeat), mark) in shown.iter().zip(&mut marks) {
-                match next {
-                    Next::Explained => text.append(remedy_text(mark, remedy, repeat.clone())),
-                    _ => text.line(Line::from(mark) + command_with_grade(remedy)),
-                };
+                if explained {
+                    text.append(remedy_text(mark, remedy, repeat.clone()));
+                } else {
+                    text.line(Line::from(mark) + command_with_grade(remedy));
+                }
             }
             if shown.is_empty() {
                 let words = OWN.into_iter().chain(["explain", group.first().rule.code]);
@@ -465,13 +440,20 @@ impl Diagnosis<'_> {
         if let Some(command) = self.command_for(first) {
             text.blank().line(text::dim("one cause in full: ") + text::command(command));
         }
-        let notes =
-            self.impact.causes.iter().enumerate().filter(|(_, cause)| cause.severity() == Severity::Info);
-        let notes = notes.map(|(at, cause)| (findings[cause.cause.findings[0]].rule, at + 1));
-        for (rule, numbers) in grouped(notes.map(|(rule, number)| ((rule.code, rule.name), number))) {
-            let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        text.append(self.notes());
+        text
+    }
+
+    /// The numbers of the notes, one line for each rule.
+    pub(super) fn notes(&self) -> Text {
+        let causes = self.impact.causes.iter().enumerate();
+        let notes = causes.filter(|(_, cause)| cause.severity() == Severity::Info).map(|(at, cause)| {
+            let rule = self.report.findings[cause.cause.findings[0]].rule;
+            ((rule.code, rule.name), (at + 1).to_string())
+        });
+        let mut text = Text::new();
+        for ((code, name), numbers) in grouped(notes) {
             let note = if numbers.len() == 1 { "note" } else { "notes" };
-            let (code, name) = rule;
             text.line(text::dim(format!("{note} {}: {code} {name}", some_of(&numbers, SHOWN_NOTES))));
         }
         text
@@ -482,7 +464,7 @@ impl Diagnosis<'_> {
     pub(super) fn command_for(&self, number: usize) -> Option<String> {
         let arguments = self.arguments.as_ref()?.iter().cloned();
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).map(str::to_owned);
-        let words = words.chain(arguments).chain([cause_argument(self.cluster, number)]);
+        let words = words.chain(arguments).chain([number.to_string()]);
         Some(shell_words(&words.collect::<Vec<_>>()))
     }
 

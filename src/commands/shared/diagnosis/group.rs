@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::reason;
-use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::grouped::grouped;
@@ -15,14 +14,12 @@ use crate::commands::shared::rule::severity;
 use crate::rules::support::causes::{Cause, common_message};
 use crate::rules::{Finding, Remedy, Severity};
 use crate::view::text::{self, Line, Text};
-use crate::view::{NodeSet, age, count, list, plural, shell_words};
+use crate::view::{NodeSet, age, count, list, plural};
 
 /// Findings of the same problem on several nodes or of several objects, and their effects.
 pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
     pub(super) effects: Vec<&'a Finding>,
-    /// The command that shows the group in full, with its effects; `None` if the group has no number.
-    pub(super) command: Option<String>,
     pub severity: Severity,
     /// The nodes that the cause blocks, by custom resource.
     pub(super) blocked: Option<&'a BTreeMap<&'a str, BTreeSet<&'a str>>>,
@@ -34,8 +31,6 @@ pub enum Detail {
     Full,
     /// Without evidence, and with at most two remedies.
     Brief,
-    /// The problem, and the command for details.
-    Short,
 }
 
 impl Detail {
@@ -44,7 +39,6 @@ impl Detail {
         match self {
             Detail::Full => 10,
             Detail::Brief => 3,
-            Detail::Short => 1,
         }
     }
 }
@@ -55,7 +49,6 @@ impl<'a> FindingGroup<'a> {
         FindingGroup {
             findings: picked(&cause.findings),
             effects: picked(&cause.effects),
-            command: None,
             severity: cause.severity,
             blocked: None,
         }
@@ -72,7 +65,6 @@ impl<'a> FindingGroup<'a> {
             severity: findings.iter().map(|f| f.severity).max().unwrap_or(Severity::Info),
             findings,
             effects: Vec::new(),
-            command: None,
             blocked: None,
         };
         grouped(alike).into_iter().map(group).collect()
@@ -102,16 +94,13 @@ impl<'a> FindingGroup<'a> {
         if let Some(contrast) = sentence(&self.contrasts(cluster)) {
             body.paragraph(contrast);
         }
-        if detail == Detail::Short {
-            body.paragraph(self.pointer());
-        }
-        if detail == Detail::Full {
+        let full = detail == Detail::Full;
+        if full {
             body.append(self.evidence());
         }
-        let full = detail == Detail::Full;
         body.append(reason::text(&self.findings, cluster, full, detail.lines()));
         let remedies = self.graded_remedies(grades, detail);
-        if detail == Detail::Full && !remedies.is_empty() {
+        if full && !remedies.is_empty() {
             // A remedy that applies only under a condition comes last, regardless of its grade.
             let order = if remedies.is_sorted_by_key(|(remedy, _)| remedy.gravity()) {
                 "remedies, least disruptive first"
@@ -123,9 +112,7 @@ impl<'a> FindingGroup<'a> {
         for (at, (remedy, repeat)) in remedies.into_iter().enumerate() {
             body.append(remedy_text(&format!("{}. ", at + 1), &remedy, repeat));
         }
-        if detail != Detail::Short {
-            body.append(self.held_up(grades, wide));
-        }
+        body.append(self.held_up(grades, wide));
         body
     }
 
@@ -152,11 +139,7 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// The remedies to show, with their grades.
-    pub(super) fn graded_remedies(
-        &self,
-        grades: &Grades<'_>,
-        detail: Detail,
-    ) -> Vec<(Remedy, Option<String>)> {
+    pub fn graded_remedies(&self, grades: &Grades<'_>, detail: Detail) -> Vec<(Remedy, Option<String>)> {
         let (mut remedies, repeats): (Vec<_>, Vec<_>) = self.remedies(detail, grades).into_iter().unzip();
         grades.grade(&mut remedies);
         remedies.into_iter().zip(repeats).collect()
@@ -168,30 +151,14 @@ impl<'a> FindingGroup<'a> {
         let mut all = self.findings[0].remedies().map(|remedy| self.for_all(remedy, grades));
         match detail {
             Detail::Full => all.collect(),
-            Detail::Short => Vec::new(),
             Detail::Brief => all.next().into_iter().chain(all.find(|(remedy, _)| remedy.changes())).collect(),
         }
-    }
-
-    /// The number of blocked nodes, and the command that shows the group alone.
-    fn pointer(&self) -> Line {
-        let rule = self.first().rule.code;
-        let skyhook = self.first().subject.skyhook.as_deref().filter(|_| self.skyhooks().len() == 1);
-        let by_rule = || {
-            let words = OWN.into_iter().chain(["diagnose", "stuck"]);
-            shell_words(&words.chain(skyhook).chain(["--rule", rule]).collect::<Vec<_>>())
-        };
-        let more = match self.blocked_resources() {
-            Some(held) => format!("blocks {held}; see "),
-            None => "see ".to_owned(),
-        };
-        text::dim(more) + text::command(self.command.clone().unwrap_or_else(by_rule))
     }
 
     pub fn title(&self, cluster: &Cluster, wide: bool) -> Line {
         let first = self.findings[0];
         let title = severity(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
-        let title = title + "  " + text::heading(self.subject(cluster, wide));
+        let title = title + "  " + text::heading(self.subject(wide));
         match self.since() {
             Some(since) => title + text::dim(format!("  {}", age(Some(since), cluster.taken_at))),
             None => title,
@@ -216,7 +183,6 @@ impl<'a> FindingGroup<'a> {
 
     /// The effects of the group, one line per rule.
     fn held_up(&self, grades: &Grades<'_>, wide: bool) -> Text {
-        let cluster = grades.before.cluster;
         let mut text = Text::new();
         let effects = self.effects();
         if effects.is_empty() {
@@ -234,7 +200,7 @@ impl<'a> FindingGroup<'a> {
         for (code, effects) in rules {
             let shown = if wide { effects.len() } else { effects.len().min(EFFECTS) };
             let mut subjects: Vec<String> =
-                effects[..shown].iter().map(|effect| effect.subject(cluster, wide)).collect();
+                effects[..shown].iter().map(|effect| effect.subject(wide)).collect();
             let rest: usize = effects[shown..].iter().map(|e| e.findings.len()).sum();
             if rest > 0 {
                 subjects.push(plural(rest, "more finding"));
@@ -285,22 +251,20 @@ impl<'a> FindingGroup<'a> {
 
     /// The common subject with its nodes: `gpu-tune driver on node-[1-3] (3 nodes)`. Unless `wide`, many
     /// ranges of nodes are shortened.
-    pub fn subject(&self, cluster: &Cluster, wide: bool) -> String {
+    pub fn subject(&self, wide: bool) -> String {
         let subject = &self.findings[0].subject;
         let nodes: Vec<&str> = self.nodes().collect();
+        let most = if wide { usize::MAX } else { FOLDED };
         let mut words = Vec::new();
         if nodes.is_empty() || subject.skyhook.is_some() {
-            words.push(self.objects().limited(if wide { usize::MAX } else { FOLDED }));
+            words.push(self.objects().limited(most));
         }
         words.extend(subject.package.clone());
         if nodes.is_empty() {
             return words.join(" ");
         }
         let folded = NodeSet::of(&nodes);
-        let shown = match (wide, folded.runs() > FOLDED) {
-            (false, true) => label_of(cluster, &nodes).unwrap_or_else(|| folded.limited(FOLDED)),
-            _ => folded.to_string(),
-        };
+        let shown = folded.limited(most);
         let many = match folded.len() {
             1 => String::new(),
             n => format!(" ({})", plural(n, "node")),
@@ -388,26 +352,17 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
     few.then(|| remedy.on_nodes(nodes[0], &[&set.to_string()]))?
 }
 
-/// The flags for all nodes of a remedy, for names that do not fold: only if its plan changes exactly the nodes of these
-/// findings.
+/// A rerun on all nodes that fail, for names that do not fold: only if its plan changes exactly the nodes of these findings.
 fn on_exactly_these(findings: &[&Finding], remedy: &Remedy, grades: &Grades<'_>) -> Option<Vec<String>> {
-    let argv = remedy.for_all_nodes.as_ref().filter(|_| is_for_one_of_many(findings, remedy))?;
+    if !remedy.runs("package rerun") || !is_for_one_of_many(findings, remedy) {
+        return None;
+    }
+    let mut argv = remedy.argv.clone();
+    let node = argv.iter().position(|word| word == "--node")?;
+    argv.splice(node..node + 2, ["--all-nodes", "--failed-only"].map(str::to_owned));
     let plan = grades.plan(&argv[OWN.len()..])?;
     let nodes = findings.iter().filter_map(|finding| finding.subject.node.as_deref());
-    (plan.nodes() == nodes.collect()).then(|| argv.clone())
-}
-
-/// A label such as `pool=a100` that exactly these nodes have, for names that do not fold.
-fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
-    let first = cluster.node(nodes[0])?;
-    let exactly = |key: &str, value: &str| {
-        let has = |n: &Node| n.labels.get(key).is_some_and(|v| v == value);
-        let all = cluster.nodes.iter().filter(|n| has(n));
-        nodes.iter().all(|n| cluster.node(n).is_some_and(has))
-            && all.take(nodes.len() + 1).count() == nodes.len()
-    };
-    let found = first.labels.iter().find(|(key, value)| !NodeKey::is_ours(key) && exactly(key, value));
-    found.map(|(key, value)| format!("nodes with {key}={value}"))
+    (plan.nodes() == nodes.collect()).then_some(argv)
 }
 
 /// Replaces a node's name in a command line.
@@ -490,11 +445,9 @@ fn place(finding: &Finding) -> Option<(&str, &str)> {
     Some((subject.skyhook.as_deref()?, subject.node.as_deref()?))
 }
 
-/// The sentence for the first contrast, and for others with the same numbers of nodes.
+/// The sentence for the first contrast.
 pub fn sentence(all: &[Contrast]) -> Option<String> {
     let first = all.first()?;
-    let alike = all.iter().skip(1).filter(|c| (c.failing, c.healthy) == (first.failing, first.healthy));
-    let alike: Vec<String> = alike.map(|c| format!("{} {}", c.attribute, c.value)).collect();
     let failing = if first.failing == first.failing_total {
         format!("all {} failing nodes have", count(first.failing_total))
     } else {
@@ -504,7 +457,5 @@ pub fn sentence(all: &[Contrast]) -> Option<String> {
         0 => format!("but none of the {} healthy nodes do", count(first.healthy_total)),
         n => format!("but only {} of {} healthy nodes do", count(n), count(first.healthy_total)),
     };
-    let also =
-        if alike.is_empty() { String::new() } else { format!("; the same nodes also have {}", list(&alike)) };
-    Some(format!("{failing} {} {}, {healthy}{also}", first.attribute, first.value))
+    Some(format!("{failing} {} {}, {healthy}", first.attribute, first.value))
 }

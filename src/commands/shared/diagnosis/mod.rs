@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 pub use self::document::Document;
+use self::document::SHOWN_NOTES;
 use self::group::{Detail, FindingGroup};
 use super::remedy::Grades;
 use crate::api::{Skyhook, Status};
@@ -23,11 +24,10 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::rules::support::blockers::Impact;
 use crate::rules::support::reason as attempts;
-use crate::rules::{self, Finding, Report, Verdict};
+use crate::rules::{self, Finding, Report, Severity, Verdict};
 use crate::view::text::{self, Layout, Line, Text};
 use crate::view::{View, document, list, plural};
 use crate::wait::Blockers;
-pub use document::{cause_argument, object_named};
 
 /// The output of `diagnose stuck`.
 pub struct Diagnosis<'a> {
@@ -35,7 +35,6 @@ pub struct Diagnosis<'a> {
     pub grades: Grades<'a>,
     report: Report,
     impact: Impact<'a>,
-    narrowed: bool,
     /// The arguments of `diagnose stuck` with which the causes have these numbers; `None` if there are none.
     arguments: Option<Vec<String>>,
     unfolded: bool,
@@ -59,7 +58,6 @@ impl<'a> Diagnosis<'a> {
             cluster,
             grades: Grades::of_report(cluster),
             report,
-            narrowed: false,
             arguments: Some(Vec::new()),
             unfolded: false,
             chosen: None,
@@ -75,7 +73,7 @@ impl<'a> Diagnosis<'a> {
 
     /// Sets the arguments that limit the diagnosis to part of the cluster or of the rules.
     pub fn narrowed(self, arguments: Vec<String>) -> Diagnosis<'a> {
-        Diagnosis { narrowed: !arguments.is_empty(), arguments: Some(arguments), ..self }
+        Diagnosis { arguments: Some(arguments), ..self }
     }
 
     /// Counts only these nodes, and puts causes that are only on others last; all nodes if there are none.
@@ -112,14 +110,11 @@ impl<'a> Diagnosis<'a> {
     /// The causes, each with its effects.
     pub fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
-        let causes = self.impact.causes.iter().enumerate();
-        causes
-            .map(|(at, cause)| FindingGroup {
-                command: self.command_for(at + 1),
-                blocked: Some(&cause.blocked),
-                ..FindingGroup::of(&cause.cause, findings)
-            })
-            .collect()
+        let causes = self.impact.causes.iter().map(|cause| FindingGroup {
+            blocked: Some(&cause.blocked),
+            ..FindingGroup::of(&cause.cause, findings)
+        });
+        causes.collect()
     }
 
     /// The groups to show: causes; with `--all` also their effects.
@@ -138,49 +133,34 @@ impl<'a> Diagnosis<'a> {
         groups
     }
 
-    /// The groups in as much detail as fits into the lines, the first ones most; with `--all`, or for one
-    /// cause, everything.
+    /// The groups in full if they fit into the lines, or with `--all`, or for one cause. Otherwise the cause above info in
+    /// brief, and the messages of few notes.
     fn findings(&self, wide: bool, lines: usize) -> Text {
-        let groups = self.groups();
-        let render = |group: &FindingGroup<'_>, detail| {
-            let mut text = Text::new();
-            text.blank().append(group.text(&self.grades, wide, detail));
-            text
-        };
-        let all = |detail| groups.iter().map(move |group| render(group, detail));
-        if self.unfolded || self.chosen.is_some() {
-            return joined(all(Detail::Full).collect());
-        }
         if let Some(causes) = self.indexed() {
             return self.index(&causes, lines);
         }
-        let full = fitting(all(Detail::Full), lines);
-        if full.len() == groups.len() {
-            return joined(full);
+        let groups = self.groups();
+        let mut full = Text::new();
+        for group in &groups {
+            full.blank().append(group.text(&self.grades, wide, Detail::Full));
         }
-        let lines = lines.saturating_sub(2);
-        let mut shown = fitting(all(Detail::Short), lines);
-        if shown.is_empty() {
-            shown.extend(all(Detail::Short).next());
+        if self.unfolded || self.chosen.is_some() || rows(&full, Layout::columns(COLUMNS)) < lines {
+            return full;
         }
-        let mut taken: usize = shown.iter().map(height).sum();
-        for detail in [Detail::Brief, Detail::Full] {
-            for (group, text) in groups.iter().zip(&mut shown) {
-                let more = render(group, detail);
-                let would_take = taken - height(text) + height(&more);
-                if would_take <= lines {
-                    taken = would_take;
-                    *text = more;
-                }
-            }
+        let mut text = Text::new();
+        let (causes, notes): (Vec<_>, Vec<_>) =
+            groups.iter().partition(|group| group.severity > Severity::Info);
+        for cause in causes {
+            text.blank().append(cause.text(&self.grades, wide, Detail::Brief));
         }
-        let left_out = self.impact.causes[shown.len()..].iter().map(|cause| cause.severity());
-        let more = match cause_table::left_out(left_out) {
-            none if none.is_empty() => "--all shows every finding with its evidence and remedies".to_owned(),
-            left_out => format!("{left_out} not shown; --all shows everything"),
-        };
-        let mut text = joined(shown);
-        text.blank().line(text::dim(more));
+        for note in notes.iter().take(SHOWN_NOTES) {
+            text.blank().line(note.title(self.cluster, wide));
+            text.indented(2, note.message().into_owned());
+        }
+        if notes.len() > SHOWN_NOTES {
+            text.blank().append(self.notes());
+        }
+        text.blank().line(text::dim("--all shows every finding with its evidence and remedies"));
         text
     }
 
@@ -194,6 +174,7 @@ impl<'a> Diagnosis<'a> {
         if let Some(stuck) = cause_table::stuck(&self.impact) {
             return stuck;
         }
+        let narrowed = self.arguments.as_ref().is_some_and(|arguments| !arguments.is_empty());
         let muted = mutes::counted(counts.muted, counts.muted_without_expiry);
         let apart = muted.map_or_else(String::new, |counted| format!(" apart from {counted}"));
         match self.report.verdict {
@@ -203,12 +184,11 @@ impl<'a> Diagnosis<'a> {
             }
             // A warning may become an error: nothing is known to be stuck only without one.
             Verdict::Healthy if counts.warnings > 0 => {
-                let scope = if self.narrowed { " in the selected scope" } else { "" };
+                let scope = if narrowed { " in the selected scope" } else { "" };
                 text::warning(format!("No errors{scope}")) + found
             }
             Verdict::Healthy => {
-                let verdict =
-                    if self.narrowed { "No problems in the selected scope" } else { "Nothing is stuck" };
+                let verdict = if narrowed { "No problems in the selected scope" } else { "Nothing is stuck" };
                 text::good(verdict) + apart + found
             }
             Verdict::NotFullyChecked => {
@@ -295,7 +275,7 @@ impl View for Diagnosis<'_> {
             end.blank().append(muted);
         }
         end.blank().paragraph(text::dim(self.checked()));
-        let taken = 1 + 1 + rows(&end);
+        let taken = 1 + 1 + rows(&end, Layout::columns(COLUMNS));
         text.append(self.findings(wide, LINES.saturating_sub(taken)));
         text.append(end);
         text
@@ -318,36 +298,11 @@ impl View for Diagnosis<'_> {
     }
 }
 
-/// The longest prefix of texts that fits into this many lines.
-fn fitting(texts: impl Iterator<Item = Text>, lines: usize) -> Vec<Text> {
-    let mut taken = 0;
-    let fits = |text: &Text| {
-        taken += height(text);
-        taken <= lines
-    };
-    texts.take_while(fits).collect()
-}
-
-/// Number of lines of a text, including the empty line before it.
-fn height(text: &Text) -> usize {
-    rows(text) + 1
-}
-
 /// Number of lines on a terminal with [`COLUMNS`] columns, where unwrapped text such as commands continues on
 /// the next line.
-fn rows(text: &Text) -> usize {
-    text.lines(Layout::columns(COLUMNS))
-        .into_iter()
-        .map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1))
-        .sum()
-}
-
-fn joined(texts: Vec<Text>) -> Text {
-    let mut all = Text::new();
-    for text in texts {
-        all.append(text);
-    }
-    all
+fn rows(text: &Text, layout: Layout) -> usize {
+    let lines = text.lines(layout).into_iter();
+    lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1)).sum()
 }
 
 /// Maximum number of log requests.
@@ -368,10 +323,9 @@ impl Diagnosis<'_> {
                     continue;
                 };
                 match tail {
-                    Tail::Lines(piece, lines) => reason.set_log(&pieces[*piece], lines),
-                    Tail::Nothing => {}
-                    Tail::Unread(why) => reason.log_error = Some(why.clone()),
-                    Tail::Late => reason.log_error = Some("not received in time".to_owned()),
+                    Ok(Some((piece, lines))) => reason.set_log(&pieces[*piece], lines),
+                    Ok(None) => {}
+                    Err(why) => reason.log_error = Some(why.clone()),
                 }
             }
         }
@@ -409,11 +363,7 @@ impl Diagnosis<'_> {
 
     /// One line on the logs that could not be read.
     pub fn logs_not_read(&self) -> Option<Line> {
-        let unread = self.tails.iter().filter_map(|tail| match tail {
-            Tail::Unread(why) => Some((why.as_str(), tail)),
-            Tail::Late => Some(("no response within a second", tail)),
-            Tail::Lines(..) | Tail::Nothing => None,
-        });
+        let unread = self.tails.iter().filter_map(|tail| Some((tail.as_ref().err()?.as_str(), tail)));
         let parts: Vec<String> = grouped(unread)
             .into_iter()
             .map(|(why, logs)| format!("{} ({why})", plural(logs.len(), "log")))

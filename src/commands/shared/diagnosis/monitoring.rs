@@ -96,7 +96,7 @@ impl Diagnosis<'_> {
             let group = FindingGroup::of(cause, &self.report.muted);
             let reason = group.first().muted.as_ref().map(ToString::to_string);
             let rule = group.first().rule;
-            let subject = group.subject(self.cluster, true);
+            let subject = group.subject(true);
             Case {
                 name: format!("{} {}: {subject}", rule.code, rule.name),
                 result: TestResult::Skipped,
@@ -109,7 +109,7 @@ impl Diagnosis<'_> {
 
     fn cause_case(&self, group: &FindingGroup<'_>) -> Case {
         let rule = group.first().rule;
-        let subject = group.subject(self.cluster, true);
+        let subject = group.subject(true);
         let failed = group.severity > Severity::Info;
         Case {
             name: format!("{} {}: {subject}", rule.code, rule.name),

@@ -8,7 +8,7 @@ use crate::view::text::{self, Line, Text};
 
 /// The most informative finding of a problem: the first one with a log, else the first one that describes an
 /// attempt.
-fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
+pub fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
     let with = |finding: &&'f Finding| Some((*finding, finding.reason.as_deref()?));
     let mut all = findings.iter().filter_map(with);
     findings.iter().filter_map(with).find(|(_, reason)| reason.log.is_some()).or_else(|| all.next())

@@ -10,12 +10,12 @@ use super::{Findings, uninstalls};
 use crate::api::skyhook::{CompartmentStatus, compartment_title};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
-use crate::commands::shared::deletion;
+use crate::commands::shared::deletion::{self, Deletion};
 use crate::commands::shared::progress::{Next, ResourceProgress};
-use crate::commands::shared::rows::{drift, phase_label};
+use crate::commands::shared::rows::{StageStart, drift, phase_label};
 use crate::model::{AtOnce, Model, PackageDocument, ProgressState, RolloutDocument};
 use crate::outlook::{NodeStates, Outlook, Summary};
-use crate::view::{age, time};
+use crate::view::time;
 use crate::wait::drain::Drain;
 
 /// A custom resource and its progress.
@@ -117,13 +117,18 @@ pub struct ToCome {
 }
 
 impl ToCome {
-    /// `None` if nothing runs, or the rollout does not complete.
+    /// `None` if nothing runs, or the rollout does not complete; also if an interrupt fails, which the model counts as running
+    /// although it starts again.
     fn of(cluster: &Cluster, name: &str) -> Option<ToCome> {
+        let package_runs = cluster.package_runs_for(name);
+        if package_runs.all().iter().any(|run| run.interrupt && run.trouble().is_some()) {
+            return None;
+        }
         let effects = crate::model::effects(cluster, cluster, &[name]);
         let effects = effects.first()?;
         let runs = effects.packages.iter().any(|package| !package.nodes.is_empty());
         (runs && (effects.stuck.is_none() || effects.refused_drain.is_some()))
-            .then(|| ToCome { effects: effects.packages(), rollout: effects.rollout() })
+            .then(|| ToCome { effects: effects.packages.clone(), rollout: effects.rollout() })
     }
 }
 
@@ -186,10 +191,7 @@ pub struct StageCount {
     pub nodes: usize,
     /// The earliest start of the running stage on these nodes; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
-    /// The age of `since`: `17h`.
-    #[serde(skip)]
-    pub runs_for: String,
+    pub since: Option<StageStart>,
 }
 
 impl SkyhookProgress {
@@ -245,63 +247,58 @@ pub struct Compartment {
     pub next_nodes: Next,
 }
 
-/// Computes the progress of custom resources from shared inputs.
-pub struct ProgressReader<'o, 'a> {
-    outlook: &'o Outlook<'a>,
-    package_runs: PackageRuns<'a>,
-}
-
-impl<'o, 'a> ProgressReader<'o, 'a> {
-    pub fn new(outlook: &'o Outlook<'a>) -> ProgressReader<'o, 'a> {
-        ProgressReader { package_runs: outlook.cluster.package_runs(), outlook }
-    }
-
-    /// The progress of a custom resource, also of a deleted one with keys on nodes. `named` lists its nodes.
-    pub fn progress(&self, name: &str, named: bool) -> SkyhookProgress {
-        let outlook = self.outlook;
-        let cluster = outlook.cluster;
-        let skyhook = cluster.skyhook(name);
-        let has_keys = |node: &Node| cluster.on_node(node, name).is_some_and(NodeRecord::has_keys);
-        let nodes: Vec<&Node> =
-            cluster.nodes_of(name).filter(|node| selects(skyhook, node) || has_keys(node)).collect();
-        let status = skyhook.and_then(|s| s.status.status.clone());
-        let stop = skyhook.and_then(Skyhook::stop);
-        let summary = outlook.resource(name);
-        SkyhookProgress {
-            kind: cluster.flavor().kind().to_owned(),
-            name: name.to_owned(),
-            exists: skyhook.is_some(),
-            status: status.unwrap_or(Status::Unknown).to_string(),
-            priority: skyhook.map_or(0, |s| s.order().0),
-            generation: skyhook.map_or(0, |s| s.metadata.generation),
-            spec_writer: skyhook
-                .and_then(Skyhook::last_spec_writer)
-                .map(|writer| SpecWriter { manager: writer.manager.clone(), at: writer.time.map(time) }),
-            paused: skyhook.is_some_and(Skyhook::paused),
-            disabled: skyhook.is_some_and(Skyhook::disabled),
-            stop_reason: stop.as_ref().and_then(|stop| stop.reason).map(str::to_owned),
-            stopped_by: stop.as_ref().and_then(|stop| stop.by.as_deref()).map(str::to_owned),
-            stopped_since: stop.and_then(|stop| stop.since).map(time),
-            deleting: skyhook.is_some_and(Skyhook::deleting),
-            deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(time),
-            packages: packages(cluster, &self.package_runs, name),
-            nodes: cluster
-                .nodes
-                .ok()
-                .map(|_| Nodes::new(cluster, &outlook.model, &nodes, name, summary.node_states)),
-            deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
-            compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
-            to_come: named.then(|| ToCome::of(cluster, name)).flatten(),
-            progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
-            deletion: None,
-            uninstalls: if named && cluster.nodes.ok().is_some() {
-                uninstalls::rows(outlook, &self.package_runs, name)
-            } else {
-                Vec::new()
-            },
-            summary,
-            findings: Findings::about(name, &outlook.impact),
-        }
+/// The progress of a custom resource, also of a deleted one with keys on nodes. `named` adds its nodes.
+pub fn progress<'a>(
+    outlook: &Outlook<'a>,
+    package_runs: &PackageRuns<'a>,
+    name: &'a str,
+    named: bool,
+) -> SkyhookProgress {
+    let cluster = outlook.cluster;
+    let skyhook = cluster.skyhook(name);
+    let has_keys = |node: &Node| cluster.on_node(node, name).is_some_and(NodeRecord::has_keys);
+    let nodes: Vec<&Node> =
+        cluster.nodes_of(name).filter(|node| selects(skyhook, node) || has_keys(node)).collect();
+    let status = skyhook.and_then(|s| s.status.status.clone());
+    let stop = skyhook.and_then(Skyhook::stop);
+    let summary = outlook.resource(name);
+    SkyhookProgress {
+        kind: cluster.flavor().kind().to_owned(),
+        name: name.to_owned(),
+        exists: skyhook.is_some(),
+        status: status.unwrap_or(Status::Unknown).to_string(),
+        priority: skyhook.map_or(0, |s| s.order().0),
+        generation: skyhook.map_or(0, |s| s.metadata.generation),
+        spec_writer: skyhook
+            .and_then(Skyhook::last_spec_writer)
+            .map(|writer| SpecWriter { manager: writer.manager.clone(), at: writer.time.map(time) }),
+        paused: skyhook.is_some_and(Skyhook::paused),
+        disabled: skyhook.is_some_and(Skyhook::disabled),
+        stop_reason: stop.as_ref().and_then(|stop| stop.reason).map(str::to_owned),
+        stopped_by: stop.as_ref().and_then(|stop| stop.by.as_deref()).map(str::to_owned),
+        stopped_since: stop.and_then(|stop| stop.since).map(time),
+        deleting: skyhook.is_some_and(Skyhook::deleting),
+        deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(time),
+        packages: packages(cluster, package_runs, name),
+        nodes: cluster
+            .nodes
+            .ok()
+            .map(|_| Nodes::new(cluster, &outlook.model, &nodes, name, summary.node_states)),
+        deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
+        compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(outlook, skyhook, &summary)),
+        to_come: named.then(|| ToCome::of(cluster, name)).flatten(),
+        progress: named.then(|| ResourceProgress::of(outlook, name)).flatten(),
+        deletion: skyhook
+            .filter(|_| named)
+            .and_then(|skyhook| Deletion::of(outlook, skyhook))
+            .map(|deletion| deletion::Document::of(&deletion)),
+        uninstalls: if named && cluster.nodes.ok().is_some() {
+            uninstalls::rows(outlook, package_runs, name)
+        } else {
+            Vec::new()
+        },
+        summary,
+        findings: Findings::about(name, &outlook.impact),
     }
 }
 
@@ -309,18 +306,32 @@ fn compartments(outlook: &Outlook<'_>, skyhook: &Skyhook, summary: &Summary) -> 
     let model = &outlook.model;
     let mut next = model.next_nodes(skyhook.name());
     let statuses = skyhook.status.compartment_statuses.iter();
-    let compartment = |(name, status): (&String, _)| {
+    let compartment = |(name, status): (&String, &CompartmentStatus)| {
         let own = next.iter().position(|(compartment, _)| compartment == name);
         let next = own.map(|own| next.swap_remove(own).1);
+        let number = |n| i64::try_from(n).unwrap_or(i64::MAX);
+        // The operator's status may be older than the counts of the outlook.
         let counted = summary.compartments.iter().find(|(compartment, ..)| compartment == name);
-        let mut compartment = Compartment {
-            next_nodes: next.as_ref().map(Next::from).unwrap_or_default(),
-            ..Compartment::new(name, status, model.nodes_at_once(skyhook.name(), name), summary.assessment)
+        let (assessment, nodes, completed) = match counted {
+            Some((_, state, nodes)) => (*state, number(nodes.all()), number(nodes.complete)),
+            None => (summary.assessment, status.matched, status.completed),
         };
-        if let Some((_, state, nodes)) = counted {
-            compartment.count(*state, nodes);
+        let batch = status.batch_state.clone().unwrap_or_default();
+        let bound = model.nodes_at_once(skyhook.name(), name);
+        Compartment {
+            name: name.clone(),
+            assessment,
+            nodes,
+            completed,
+            in_progress: status.in_progress,
+            ceiling: status.ceiling,
+            at_once: bound.limit(),
+            bound,
+            batch: batch.current_batch,
+            failed: batch.failed_nodes,
+            stopped: batch.should_stop,
+            next_nodes: next.as_ref().map(Next::from).unwrap_or_default(),
         }
-        compartment
     };
     statuses.map(compartment).collect()
 }
@@ -386,22 +397,18 @@ fn packages<'a>(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, name: &'a 
             uninstalling: placement.is_uninstall_wanted(),
             ..Package::default()
         });
-        let since = package_runs.since(&placement).map(time);
+        let since = package_runs.since(&placement).map(|at| StageStart::new(at, cluster));
         package.count(&placement, since);
     }
     let mut packages: Vec<Package> = packages.into_values().collect();
     for package in &mut packages {
-        for stage in &mut package.stages {
-            let since = stage.since.as_deref().and_then(|at| at.parse().ok());
-            stage.runs_for = since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at));
-        }
         package.stages.sort_by(|a, b| (&a.stage, &a.state).cmp(&(&b.stage, &b.state)));
     }
     packages
 }
 
 impl Package {
-    fn count(&mut self, placement: &Placement<'_>, since: Option<String>) {
+    fn count(&mut self, placement: &Placement<'_>, since: Option<StageStart>) {
         self.nodes += 1;
         // Without the spec, the last stage is unknown.
         let complete = self.in_spec && placement.phase == Phase::Complete;
@@ -425,7 +432,6 @@ impl Package {
                 phase,
                 nodes: 1,
                 since,
-                runs_for: String::new(),
             }),
         }
     }
@@ -434,29 +440,5 @@ impl Package {
 impl Compartment {
     pub fn title(&self) -> &str {
         compartment_title(&self.name)
-    }
-
-    /// Takes the counts of nodes from the outlook: the operator's status may be older.
-    fn count(&mut self, assessment: ProgressState, nodes: &NodeStates) {
-        let [all, complete] = [nodes.all(), nodes.complete].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
-        (self.assessment, self.nodes, self.completed) = (assessment, all, complete);
-    }
-
-    fn new(name: &str, status: &CompartmentStatus, bound: AtOnce, assessment: ProgressState) -> Compartment {
-        let batch = status.batch_state.clone().unwrap_or_default();
-        Compartment {
-            name: name.to_owned(),
-            assessment,
-            nodes: status.matched,
-            completed: status.completed,
-            in_progress: status.in_progress,
-            ceiling: status.ceiling,
-            at_once: bound.limit(),
-            bound,
-            batch: batch.current_batch,
-            failed: batch.failed_nodes,
-            stopped: batch.should_stop,
-            next_nodes: Next::default(),
-        }
     }
 }

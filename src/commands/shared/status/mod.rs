@@ -3,11 +3,11 @@
 pub mod item;
 pub mod uninstalls;
 
-use item::{ProgressReader, SkyhookProgress};
+use item::SkyhookProgress;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::deletion::{self, Deletion};
+use super::deletion::Deletion;
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
 use crate::model::ProgressState;
@@ -104,14 +104,10 @@ impl<'a> StatusReport<'a> {
             let impact = Impact::new(cluster, &outlook.model, &findings);
             (findings, impact)
         });
-        let reader = ProgressReader::new(&outlook);
+        let package_runs = cluster.package_runs();
         let shown_impact = unmuted.as_ref().map_or(&outlook.impact, |(_, impact)| impact);
         let named = !names.is_empty();
-        let mut items: Vec<SkyhookProgress> = shown.map(|name| reader.progress(name, named)).collect();
-        for item in items.iter_mut().filter(|_| named) {
-            let deletion = cluster.skyhook(&item.name).and_then(|skyhook| Deletion::of(&outlook, skyhook));
-            item.deletion = deletion.as_ref().map(deletion::Document::of);
-        }
+        let items = shown.map(|name| item::progress(&outlook, &package_runs, name, named)).collect();
         let document = Document {
             taken_at: time(cluster.taken_at),
             verdict: report.verdict,
@@ -191,10 +187,11 @@ impl Operator {
     }
 
     pub fn line(&self) -> Line {
-        let mut line = Line::from(match (&self.version, &self.unknown_reason) {
-            (Some(version), _) => format!("Operator {version}"),
-            (None, Some(why)) => format!("Operator (version unknown: {why})"),
-            (None, None) => "Operator (version unknown)".to_owned(),
+        let mut line = Line::from(match &self.version {
+            Some(version) => format!("Operator {version}"),
+            None => {
+                format!("Operator (version unknown: {})", self.unknown_reason.as_deref().unwrap_or_default())
+            }
         });
         if let Some(namespace) = &self.namespace {
             line = line + format!(" in {namespace}");

@@ -9,12 +9,13 @@ use serde::Serialize;
 use crate::api::{Entry, Skyhook};
 use crate::cluster::history::{History, StageTrace, versions};
 use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement};
+use crate::commands::shared::rows::StageStart;
 use crate::commands::shared::{grouped, scope};
 use crate::outlook::Outlook;
 use crate::plan::Condition;
 use crate::rules::Finding;
+use crate::view::Columns;
 use crate::view::text::{self, Line, Text};
-use crate::view::{Columns, age, time};
 
 /// The packages whose uninstall is requested or in progress, by `uninstall.apply` or by the deletion of the custom
 /// resource, on every node that is selected or still carries them.
@@ -61,9 +62,9 @@ pub fn table(rows: &[UninstallRow], wide: bool) -> Text {
         .with("package", |row: &&UninstallRow| row.package.as_str().into())
         .with_if(!folded, "node", |row| row.node.as_str().into())
         .with("stage", |row| row.stage.as_str().into())
-        .with("state", |row| match row.runs_for.as_str() {
-            time if time.is_empty() || !wide => row.state.as_str().into(),
-            time => text::plain(&row.state) + text::dim(format!(" ({time})")),
+        .with("state", |row| match row.since.as_ref().filter(|_| wide) {
+            Some(since) => text::plain(&row.state) + text::dim(format!(" ({})", since.age)),
+            None => row.state.as_str().into(),
         })
         .with("uninstall", |row| row.progress())
         // The most severe condition comes first; its reason would not fit.
@@ -129,10 +130,7 @@ pub struct UninstallRow {
     restarts: i64,
     /// The start of the running stage; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
-    /// The age of `since`: `17h`.
-    #[serde(skip)]
-    runs_for: String,
+    since: Option<StageStart>,
     /// The progress of the uninstall.
     #[serde(rename = "phase")]
     uninstall: Uninstall,
@@ -230,14 +228,12 @@ impl<'o> PackageUninstall<'o, '_> {
             }
             _ => blocked.unwrap_or_default(),
         };
-        let since = self.package_runs.since(placement);
         UninstallRow {
             version: placement.version.to_owned(),
             stage: entry.stage.to_string(),
             state: entry.state.to_string(),
             restarts: entry.restarts,
-            since: since.map(time),
-            runs_for: since.map_or_else(String::new, |at| age(Some(at), self.cluster.taken_at)),
+            since: self.package_runs.since(placement).map(|at| StageStart::new(at, self.cluster)),
             ..self.row(placement.node, uninstall, reason)
         }
     }
@@ -269,7 +265,6 @@ impl<'o> PackageUninstall<'o, '_> {
             state: String::new(),
             restarts: 0,
             since: None,
-            runs_for: String::new(),
             uninstall,
             reason,
             requested_by: self.requested_by(),
@@ -350,14 +345,7 @@ impl Past {
                 format!("only {} was ever installed", versions(&traces, ["was", "were"])),
             ),
             Some(History::Present(mut traces)) => {
-                let once = match &traces[0] {
-                    StageTrace { node: Some(_), object, .. } => {
-                        format!("recorded only on another node ({object})")
-                    }
-                    StageTrace { object, .. } => {
-                        format!("it was once installed on a node ({object})")
-                    }
-                };
+                let once = format!("it was once installed ({})", traces[0].object);
                 // The times have a resolution of one second: among equal times, the uninstall came last.
                 traces.sort_by_key(|t| (t.at, t.uninstalled));
                 let on_nodes = traces.into_iter().filter_map(|t| Some((t.node.clone()?, t)));

@@ -72,15 +72,19 @@ fn in_seconds<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::
     serializer.serialize_str(&time(*at))
 }
 
-/// A parsed journal.
-#[derive(Debug, Clone, PartialEq)]
+/// The changes of one command, with their results.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Record {
+    /// The command and its plan.
     pub begun: Begun,
-    /// The result of each step, by stage; `None` if the journal does not contain it.
+    /// The result of each step, by stage; null if unknown.
     pub results: Vec<Vec<Option<StepResult>>>,
-    /// Why the plan ended; `None` if the journal was cut short.
+    /// Why the plan ended; absent if the command was interrupted before it recorded its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<StopReason>,
     /// Numbers of the unreadable lines: the disk was full, or the process was killed.
+    #[serde(skip)]
     pub torn: Vec<usize>,
 }
 
@@ -185,12 +189,11 @@ impl Record {
 
     /// The step that removed, or may have removed, a finalizer of this custom resource.
     pub fn stripped(&self, kind: Kind, name: &str) -> Option<&Step> {
-        let (step, _) =
-            self.begun.plan.steps().zip(self.results.iter().flatten()).find(|(step, result)| {
-                let may = result.as_ref().is_none_or(StepResult::may_have_changed);
-                let meant = step.target.kind == kind && step.target.name == name;
-                may && meant && matches!(step.change, Change::Finalizer { .. })
-            })?;
+        let (step, _) = self.steps().find(|(step, result)| {
+            let may = result.as_ref().is_none_or(StepResult::may_have_changed);
+            let meant = step.target.kind == kind && step.target.name == name;
+            may && meant && matches!(step.change, Change::Finalizer { .. })
+        })?;
         Some(step)
     }
 
@@ -211,20 +214,24 @@ impl Record {
         ))
     }
 
+    /// The steps with their results.
+    fn steps(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
+        self.begun.plan.steps().zip(self.results.iter().flatten())
+    }
+
     /// The steps with their results, without pauses and resumes.
     fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
-        self.begun.plan.steps().zip(self.results.iter().flatten()).filter(|(step, _)| !step.change.is_hold())
+        self.steps().filter(|(step, _)| !step.change.is_hold())
     }
 
     /// The results of the steps that are counted for the user; `None` for a step with an unknown result.
     pub fn counted(&self) -> impl Iterator<Item = Option<&StepResult>> {
         let plan = &self.begun.plan;
-        let all = plan.steps().zip(self.results.iter().flatten());
         let counts = move |(step, result): &(&Step, &Option<StepResult>)| match result {
             Some(result) => result.counts(plan, step),
             None => plan.is_work(step),
         };
-        all.filter(counts).map(|(_, result)| result.as_ref())
+        self.steps().filter(counts).map(|(_, result)| result.as_ref())
     }
 
     /// Whether the plan finished, and every step is settled or skipped. If the plan changed nothing, no step
@@ -320,15 +327,14 @@ impl Record {
 
     /// The resume steps of pauses that may still be set.
     pub fn standing_holds(&self) -> Vec<PlanStage> {
-        let steps = || self.begun.plan.steps().zip(self.results.iter().flatten());
         let ended = |target: &Target| {
-            steps().any(|(step, result)| {
+            self.steps().any(|(step, result)| {
                 matches!(step.change, Change::Release(_))
                     && step.target.same_object_name(target)
                     && result.as_ref().is_some_and(StepResult::is_settled)
             })
         };
-        let standing = steps().filter(|(step, result)| {
+        let standing = self.steps().filter(|(step, result)| {
             step.change.holds()
                 && result.as_ref().is_none_or(StepResult::may_have_changed)
                 && !ended(&step.target)

@@ -5,18 +5,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::list::Recorder;
-use super::request::{Failure, get};
+use super::request::get;
 use super::sources::Reader;
-use super::{LoadError, Now, logs, read};
+use super::{LoadError, Now, installation, logs, read};
 use crate::api::ApiFlavor;
 use crate::bounded;
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::{API_VERSION, Index, KIND, Source as Noted, Tape, ToolVersions};
-use crate::cluster::installation::Definition;
 use crate::cluster::source::Read;
 use crate::cluster::{Cluster, ClusterBuilder, Source, Sources};
 
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CRDS_FILE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// The options of a collection.
@@ -68,10 +66,7 @@ pub async fn collect(
     };
     (request.see_holders)(&mut cluster);
     sources.push(crds);
-    sources.push(Noted::of(
-        "version",
-        &version.as_ref().map_or_else(|failure| Read::Unreadable(failure.clone().into()), |_| Read::Ok(1)),
-    ));
+    sources.push(Noted::of("version", &Read::from(version.as_ref().map(|_| 1).map_err(Clone::clone))));
     let (logs, noted) =
         logs::read(&reader(), recorder, &cluster, request.lines, (request.asked)(&cluster)).await;
     sources.push(noted);
@@ -121,31 +116,15 @@ async fn read_leftovers(
 
 /// Records the existing CRDs of the operator.
 async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
-    let names = ApiFlavor::ALL.into_iter().flat_map(Definition::names);
-    let mut segment = recorder.tape.begin(CRDS_FILE);
-    segment.is_of("apiextensions.k8s.io/v1", "CustomResourceDefinitionList");
-    let mut found = 0;
-    for name in names {
-        let path = format!("{CRDS}/{name}");
-        let answer = recorder.within(get(client, &path)).await;
-        let whole = |body: &[u8]| {
-            let object: Result<Value, _> = serde_json::from_slice(body);
-            let object = object.ok().filter(|o| o["metadata"]["name"] == *name);
-            object.ok_or_else(|| Failure::Malformed("the response is not the requested object".to_owned()))
-        };
-        match answer.and_then(|body| whole(&body)) {
-            Ok(object) => {
-                found += 1;
-                segment.add(object);
-            }
-            Err(failure) if failure.is_absence() => {}
-            Err(failure) => {
-                return Noted::of("definitions", &Read::Unreadable(failure.into()));
-            }
-        }
+    let objects = recorder.within(installation::definition_objects(client)).await;
+    let noted = Noted::of("definitions", &Read::from(objects.as_ref().map(Vec::len).map_err(Clone::clone)));
+    if let Ok(objects) = objects {
+        let mut segment = recorder.tape.begin(CRDS_FILE);
+        segment.is_of("apiextensions.k8s.io/v1", "CustomResourceDefinitionList");
+        objects.into_iter().for_each(|object| segment.add(object));
+        segment.keep();
     }
-    segment.keep();
-    Noted::of("definitions", &Read::Ok(found))
+    noted
 }
 
 /// Marks the sources that were dropped to stay within the limit as omitted.

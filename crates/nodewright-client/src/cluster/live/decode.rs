@@ -180,11 +180,7 @@ impl<T: Object + DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, 
 
     fn begin(&mut self, before: &[u8]) -> bool {
         self.begun = true;
-        let mut found = None;
-        let mut reader = serde_json::Deserializer::from_slice(before);
-        // Ignore the error: the text ends at the items.
-        let _ = reader.deserialize_map(Beginning(&mut found));
-        if let Some(meta) = found {
+        if let Some(meta) = metadata(before) {
             (self.on_meta)(&meta);
         }
         true
@@ -198,28 +194,32 @@ impl<T: Object + DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, 
     }
 }
 
-/// The metadata of a list, from the beginning of its text.
-struct Beginning<'a>(&'a mut Option<ListMeta>);
+/// Decodes the metadata of an object or a list, and skips the rest of the text, which may be incomplete.
+pub(super) fn metadata<'de, M: Deserialize<'de>>(text: &'de [u8]) -> Option<M> {
+    let mut found = None;
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    // Ignore the error by which the visitor stops.
+    let _ = deserializer.deserialize_map(UpToMetadata(&mut found));
+    found
+}
 
-impl<'de> Visitor<'de> for Beginning<'_> {
+/// Decodes the metadata, then stops with an error.
+struct UpToMetadata<'a, M>(&'a mut Option<M>);
+
+impl<'de, M: Deserialize<'de>> Visitor<'de> for UpToMetadata<'_, M> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+        f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "metadata" => {
-                    let meta: Option<ListMeta> = map.next_value()?;
-                    *self.0 = Some(meta.unwrap_or_default());
-                }
-                "items" => return Err(A::Error::custom("the beginning ends here")),
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
+            if key == "metadata" {
+                *self.0 = Some(map.next_value()?);
+                return Err(A::Error::custom("read"));
             }
+            map.next_value::<IgnoredAny>()?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A cluster that watches keep up to date.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::mem;
 use std::time::Duration;
 
@@ -17,13 +17,12 @@ use tokio::time::{sleep, timeout};
 use super::LoadError;
 use super::list::List;
 use super::request::{Failure, JSON, open_with};
-use super::sources::{Reader, labelled, read};
+use super::sources::Reader;
 use super::watch::{Id, WatchEvent, watch};
 use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook};
 use crate::cluster::admission::Admission;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source, Unread};
 use crate::connect::{TimeLimit, TransportError};
-use crate::view::Joined;
 
 /// Changes that follow each other within this time are reported together.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -47,8 +46,6 @@ pub struct Follow {
     legacy_policies: SourceState<DeploymentPolicy>,
     nodes: SourceState<Node>,
     pods: SourceState<Pod>,
-    /// Pods with the labels of package pods outside of the watched namespaces; empty before they are read for the first time.
-    strays: Vec<Pod>,
     jobs: SourceState<Job>,
     news: UnboundedReceiver<News>,
     /// Updates that were received but not yet returned by [`Follow::news`], which may be canceled.
@@ -100,9 +97,9 @@ impl Follow {
         let policies = vec![Reader::policies_list(ours)];
         let legacy_policies = of(other, Reader::policies_list);
         let nodes = vec![Reader::nodes_list()];
-        let pods = reader.pods_lists(&cluster.operators);
+        let pods = reader.pods_lists(&cluster.operators, &cluster.versions);
         let jobs = match ours {
-            ApiFlavor::NodeWright => reader.jobs_lists(&cluster.operators),
+            ApiFlavor::NodeWright => reader.jobs_lists(&cluster.operators, &cluster.versions),
             ApiFlavor::Skyhook => Vec::new(),
         };
         Follow {
@@ -124,7 +121,6 @@ impl Follow {
             _watches: begin.watches,
             cluster,
             news,
-            strays: Vec::new(),
             changed: false,
             away: None,
             failing: BTreeSet::new(),
@@ -217,9 +213,8 @@ impl Follow {
         self.legacy_policies.renew(&mut cluster.legacy_policies);
         self.pods.renew(&mut cluster.pods);
         self.jobs.renew(&mut cluster.jobs);
-        self.add_strays();
-        self.cluster.reset_indexes();
-        &mut self.cluster
+        cluster.reset_indexes();
+        cluster
     }
 
     /// Re-reads the loaded sources that are not watched.
@@ -256,18 +251,16 @@ impl Follow {
                 Admission::default()
             }
         };
-        let (events, budgets, workloads, config_maps, node_metadata, managers, strays, admission) = futures::join!(
+        let (events, budgets, workloads, config_maps, node_metadata, managers, admission) = futures::join!(
             again(&before.events, reader.events(&operators)),
             again(&before.disruption_budgets, reader.disruption_budgets()),
             again(&before.workloads, reader.workloads(before)),
             again(&before.config_maps, reader.config_maps(&operators)),
             again(&before.node_metadata, reader.node_metadata(&operators)),
             again(&before.operator_pods, reader.operator_pods(&operators)),
-            reader.stray_pods(before, &operators),
             admission,
         );
         reader.reached()?;
-        self.take_strays(strays);
         let cluster = &mut self.cluster;
         cluster.config_maps = config_maps;
         cluster.node_metadata = node_metadata;
@@ -325,12 +318,7 @@ impl Begin<'_> {
             Read::Unreadable(why) if why.status == Some(404) => Vec::new(),
             _ => lists,
         };
-        // A list of one namespace can be watched from the version of the list of all namespaces.
-        let version = |list: &List| {
-            loaded.ok()?;
-            let of_all = || self.versions.of(&list.everywhere()?.1.id());
-            self.versions.of(&list.id()).or_else(of_all)
-        };
+        let version = |list: &List| loaded.ok().and_then(|_| self.versions.of(&list.id()));
         let of = |list: &List| {
             let items = loaded.iter().filter(|item| item.is_in(list));
             version(list).map(|_| items.map(T::id).collect())
@@ -351,49 +339,6 @@ impl Begin<'_> {
             self.watches.spawn(watch);
         }
         kept
-    }
-}
-
-impl Reader<'_> {
-    /// Reads the stray pods, if the cluster's pods were read and the operator processes stray pods. Only the
-    /// older operator does.
-    pub async fn stray_pods(&self, before: &Cluster, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
-        let namespaces = self.operator_namespaces(operators);
-        let looks = before.flavor() == ApiFlavor::Skyhook && before.pods.ok().is_some();
-        if namespaces.is_empty() || !looks {
-            return Read::NotRequested;
-        }
-        let elsewhere = namespaces.iter().map(|n| format!("metadata.namespace!={n}")).joined(",");
-        let pods = Self::all_pods().with_fields(&elsewhere);
-        let labels = self.package_labels(&self.served);
-        read(self.all_of(&labelled(&pods, &labels)).await)
-    }
-}
-
-impl Follow {
-    /// Replaces the stray pods of the last read. Keeps them if the new read failed.
-    fn take_strays(&mut self, strays: Read<Vec<Pod>>) {
-        if let Read::Ok(strays) = strays {
-            self.remove_strays();
-            self.strays = strays;
-        }
-    }
-
-    /// Adds the stray pods to the watched pods.
-    fn add_strays(&mut self) {
-        self.remove_strays();
-        if let Read::Ok(pods) = &mut self.cluster.pods {
-            pods.extend(self.strays.iter().cloned());
-        }
-    }
-
-    fn remove_strays(&mut self) {
-        if let Read::Ok(pods) = &mut self.cluster.pods
-            && !self.strays.is_empty()
-        {
-            let ids: HashSet<_> = self.strays.iter().map(WatchedObject::id).collect();
-            pods.retain(|pod| !ids.contains(&pod.id()));
-        }
     }
 }
 
@@ -523,9 +468,8 @@ macro_rules! watched_by_metadata {
             }
 
             fn is_in(&self, list: &List) -> bool {
-                let inside = list.everywhere().map(|(namespace, _)| namespace);
                 list.is_labelled(&self.metadata.labels)
-                    && inside.is_none_or(|inside| self.metadata.namespace == Some(inside))
+                    && list.namespace().is_none_or(|namespace| self.metadata.namespace == Some(namespace))
             }
         }
     )+};

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode::Listed;
 use super::list::List;
 use super::request::{Failure, get, get_as};
 use super::sources::{self, CORE, Reader};
-use crate::api::{ApiFlavor, Object};
+use crate::api::ApiFlavor;
 use crate::cluster::admission::{
     Admission, CONFIGURATIONS, SERVICE_LABEL, ServiceReference, WebhookConfiguration,
 };
@@ -32,37 +31,14 @@ pub async fn read(client: &Client, cluster: &Cluster) -> Installation {
 
 /// Reads the remaining objects of an installation without operator, except webhook configurations.
 pub async fn remains(client: &Client) -> Installation {
-    let (definitions, roles) = futures::join!(definitions(client), roles(client));
-    Installation {
-        definitions,
-        roles: match roles {
-            Ok(roles) => roles.into(),
-            Err(failure) => Read::Unreadable(failure.into()),
-        },
-        ..Installation::default()
-    }
-}
-
-async fn roles(client: &Client) -> Result<Listed<RbacObject>, Failure> {
-    let mut found = Listed::default();
-    for (kind, plural) in RbacObject::KINDS {
-        let list = List::all("/apis/rbac.authorization.k8s.io/v1", plural, kind);
-        match list.read::<RbacObject>(client).await {
-            Ok(mut roles) => {
-                roles.items.iter_mut().for_each(|role| role.kind = kind.to_owned());
-                found.append(roles);
-            }
-            // The server does not serve RBAC.
-            Err(failure) if failure.is_absence() => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(found)
+    let reader = Reader::new(client, None);
+    let namespaces = BTreeSet::new();
+    let (definitions, roles) = futures::join!(definitions(client), reader.roles(&namespaces));
+    Installation { definitions, roles: sources::read(roles), ..Installation::default() }
 }
 
 async fn server(client: &Client) -> Result<String, Failure> {
-    let body = get(client, "/version").await?;
-    let version: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let version = get_json(client, "/version").await?;
     let version = version["gitVersion"].as_str();
     version
         .map(str::to_owned)
@@ -71,15 +47,22 @@ async fn server(client: &Client) -> Result<String, Failure> {
 
 /// Reads the CRDs of both APIs.
 pub async fn definitions(client: &Client) -> Read<Vec<Definition>> {
-    Read::from(read_definitions(client).await)
+    let malformed = |why| Failure::Malformed(format!("the response cannot be read: {why}"));
+    let decode = |object| lenient::decode(object).map_err(malformed);
+    let found = definition_objects(client).await;
+    Read::from(found.and_then(|objects| objects.into_iter().map(decode).collect()))
 }
 
-async fn read_definitions(client: &Client) -> Result<Vec<Definition>, Failure> {
+/// The existing CRDs of both APIs.
+pub(super) async fn definition_objects(client: &Client) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
-    for name in ApiFlavor::ALL.iter().flat_map(|flavor| Definition::names(*flavor)) {
+    for name in ApiFlavor::ALL.into_iter().flat_map(Definition::names) {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-        match object::<Definition>(client, &path).await {
-            Ok(definition) => found.push(definition),
+        match get_json(client, &path).await {
+            Ok(object) if object["metadata"]["name"] == *name => found.push(object),
+            Ok(_) => {
+                return Err(Failure::Malformed("the response is not the requested object".to_owned()));
+            }
             Err(failure) if failure.is_absence() => {}
             Err(failure) => return Err(failure),
         }
@@ -108,31 +91,17 @@ pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Re
 /// Reads the objects that may restrict the operator's requests: its namespaces with their limit ranges and quotas, and
 /// all roles and bindings.
 pub(super) async fn restrictions(reader: &Reader<'_>, cluster: &mut Cluster) {
-    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
     let names: BTreeSet<String> = reader.operator_namespaces(&cluster.operators);
     let inside = |plural: &str, kind: &'static str| -> Vec<List> {
         names.iter().map(|namespace| List::inside(sources::CORE, namespace, plural, kind)).collect()
     };
     let (ranges, quotas) = (inside("limitranges", "LimitRange"), inside("resourcequotas", "ResourceQuota"));
-    let roles = async {
-        let mut found = Listed::default();
-        let everywhere = RbacObject::KINDS.map(|(kind, plural)| (kind, List::all(RBAC, plural, kind)));
-        let here = names.iter().flat_map(|namespace| {
-            RbacObject::NAMESPACED.map(|(kind, plural)| (kind, List::inside(RBAC, namespace, plural, kind)))
-        });
-        for (kind, list) in everywhere.into_iter().chain(here) {
-            let mut listed: Listed<RbacObject> = reader.list(&list).await?;
-            listed.items.iter_mut().for_each(|object| object.kind = kind.to_owned());
-            found.append(listed);
-        }
-        Ok(found)
-    };
     let backends = reader.backends(cluster.admission.webhooks.items(), |found| !found.concerns_us());
     let (named, ranges, quotas, roles, (services, endpoints)) = futures::join!(
         namespaces(reader, names.clone()),
         reader.all_of(&ranges),
         reader.all_of(&quotas),
-        roles,
+        reader.roles(&names),
         backends,
     );
     let installation = &mut cluster.installation;
@@ -170,30 +139,41 @@ pub async fn has_secret(client: &Client, namespace: &str, name: &str) -> Read<bo
 /// Reads the keys of a ConfigMap; `None` if it does not exist.
 pub async fn config_map_keys(client: &Client, namespace: &str, name: &str) -> Read<Option<Vec<String>>> {
     let path = format!("{}/namespaces/{namespace}/configmaps/{name}", sources::CORE);
-    let body = match get(client, &path).await {
-        Ok(body) => body,
+    let object = match get_json(client, &path).await {
+        Ok(object) => object,
         Err(failure) if failure.is_absence() => return Read::Ok(None),
         Err(failure) => return Read::Unreadable(failure.into()),
-    };
-    let Ok(object) = serde_json::from_slice::<Value>(&body) else {
-        let why = "the response is not JSON".to_owned();
-        return Read::Unreadable(Failure::Malformed(why).into());
     };
     let members = ["data", "binaryData"].into_iter().filter_map(|part| object[part].as_object());
     let keys = members.flat_map(|members| members.keys().cloned());
     Read::Ok(Some(keys.collect()))
 }
 
-async fn object<T: Object + DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
+async fn get_json(client: &Client, path: &str) -> Result<Value, Failure> {
     let body = get(client, path).await?;
-    let object = lenient::decode_text(&body).map_err(|error| error.to_string());
-    object.flatten().map_err(|why| Failure::Malformed(format!("the response cannot be read: {why}")))
+    serde_json::from_slice(&body).map_err(|_| Failure::Malformed("the response is not JSON".to_owned()))
 }
 
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
 
 impl Reader<'_> {
+    /// Reads all cluster roles with their bindings, and the roles of these namespaces with theirs.
+    async fn roles(&self, namespaces: &BTreeSet<String>) -> Result<Listed<RbacObject>, Failure> {
+        let mut found = Listed::default();
+        let everywhere = RbacObject::KINDS.map(|(kind, plural)| (kind, List::all(RBAC, plural, kind)));
+        let here = namespaces.iter().flat_map(|namespace| {
+            RbacObject::NAMESPACED.map(|(kind, plural)| (kind, List::inside(RBAC, namespace, plural, kind)))
+        });
+        for (kind, list) in everywhere.into_iter().chain(here) {
+            let mut listed: Listed<RbacObject> = self.list(&list).await?;
+            listed.items.iter_mut().for_each(|object| object.kind = kind.to_owned());
+            found.append(listed);
+        }
+        Ok(found)
+    }
+
     /// Reads the webhooks for changes of custom resources, with the Services behind them, and the webhooks for
     /// other requests of the operator.
     pub async fn admission(&self) -> Admission {

@@ -150,14 +150,11 @@ impl List {
         format!("{}?{}", self.path, self.selector)
     }
 
-    /// The namespace of the list, and the same list in all namespaces; `None` if the list is not limited to a
-    /// namespace.
-    pub fn everywhere(&self) -> Option<(String, List)> {
-        let (api, rest) = self.path.split_once("/namespaces/")?;
-        let (namespace, plural) = rest.split_once('/')?;
-        let namespace = percent_decode_str(namespace).decode_utf8().ok()?;
-        let path = format!("{api}/{plural}");
-        Some((namespace.into_owned(), List { path, ..self.clone() }))
+    /// The namespace of the list; `None` if the list is not limited to a namespace.
+    pub fn namespace(&self) -> Option<String> {
+        let (_, rest) = self.path.split_once("/namespaces/")?;
+        let (namespace, _) = rest.split_once('/')?;
+        Some(percent_decode_str(namespace).decode_utf8().ok()?.into_owned())
     }
 
     /// Whether these labels include the label by which the list selects; `true` if it selects by none.

@@ -81,14 +81,14 @@ fn request(pod: &Pod, status: &ContainerStatus, lines: u64, previous: bool) -> R
 }
 
 fn of_operator(pod: &Pod, lines: u64) -> Vec<Request> {
-    let both = pod.status.container_statuses.iter().flat_map(|status| {
-        let before = status.last_state.terminated.is_some();
-        [(true, false), (before, true)]
-            .into_iter()
-            .filter(|(there, _)| *there)
-            .map(move |(_, previous)| request(pod, status, lines, previous))
-    });
-    both.collect()
+    let mut requests = Vec::new();
+    for status in &pod.status.container_statuses {
+        requests.push(request(pod, status, lines, false));
+        if status.last_state.terminated.is_some() {
+            requests.push(request(pod, status, lines, true));
+        }
+    }
+    requests
 }
 
 /// Requests for containers that are running or failed, and for their previous runs that failed.

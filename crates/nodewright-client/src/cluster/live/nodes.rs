@@ -9,7 +9,7 @@ use super::decode::Listed;
 use super::list::List;
 use super::request::{Failure, get_as};
 use super::sources::{CORE, Reader, read};
-use super::{Needs, Now, wanted};
+use super::{Needs, Now, fill};
 use crate::api::{ApiFlavor, Meta, Name};
 use crate::cluster::{
     Cluster, ClusterBuilder, Job, Node, NodeFields, Pod, Read, Source, Sources, installation,
@@ -194,19 +194,20 @@ pub(super) async fn read_finished<'a>(
     }
     reader.named_nodes = node;
     let of_jobs = cluster.flavor() == ApiFlavor::NodeWright;
-    let (pods, jobs, admission) =
-        join!(reader.pods(&deployments), wanted(of_jobs, reader.jobs(&deployments)), reader.admission());
-    cluster.pods = pods;
-    cluster.jobs = jobs.map(|mut jobs| {
+    let sources: &mut Sources = &mut cluster;
+    join!(
+        fill(&mut sources.pods, true, || reader.pods(&deployments)),
+        fill(&mut sources.jobs, of_jobs, || reader.jobs(&deployments)),
+        fill(&mut sources.admission, true, || reader.admission()),
+    );
+    if let Some(jobs) = cluster.jobs.available_mut() {
         jobs.retain(|job| node.contains(&job.spec.template.spec.node_name));
-        jobs
-    });
-    cluster.admission = admission;
+    }
     // Events are only needed to explain a stage that has not succeeded.
     let over = |pod: &Pod| pod.status.phase == "Succeeded";
     let complete = |job: &Job| job.finished().is_some() && job.failed().is_none();
     let at_work = !cluster.pods.iter().all(over) || !cluster.jobs.iter().all(complete);
-    cluster.events = wanted(at_work, reader.events(&deployments)).await;
+    fill(&mut cluster.events, at_work, || reader.events(&deployments)).await;
     Some(cluster)
 }
 

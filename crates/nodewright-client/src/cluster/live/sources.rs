@@ -137,20 +137,17 @@ impl Reader<'_> {
         self.of_packages(Self::all_jobs(), &labels, operators).await
     }
 
-    /// The lists that correspond to [`Reader::pods`]: in the operator's namespaces if known, otherwise in all
-    /// namespaces.
-    ///
-    /// The operator's namespaces contain all package pods, and can be watched without permission for all
-    /// namespaces.
-    pub fn pods_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
+    /// The lists to watch after [`Reader::pods`]: in all namespaces if these were read, otherwise in the
+    /// operator's namespaces if known.
+    pub fn pods_lists(&self, operators: &Read<Vec<Deployment>>, loaded: &ResourceVersions) -> Vec<List> {
         let labels = self.package_labels(&self.served);
-        self.lists_of_packages(Self::all_pods(), &labels, operators)
+        self.lists_of_packages(Self::all_pods(), &labels, operators, loaded)
     }
 
-    /// The lists that correspond to [`Reader::jobs`], as for pods.
-    pub fn jobs_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
+    /// The lists to watch after [`Reader::jobs`], as for pods.
+    pub fn jobs_lists(&self, operators: &Read<Vec<Deployment>>, loaded: &ResourceVersions) -> Vec<List> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);
-        self.lists_of_packages(Self::all_jobs(), &labels, operators)
+        self.lists_of_packages(Self::all_jobs(), &labels, operators, loaded)
     }
 
     fn lists_of_packages(
@@ -158,9 +155,12 @@ impl Reader<'_> {
         things: List,
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
+        loaded: &ResourceVersions,
     ) -> Vec<List> {
+        let everywhere = labelled(&things, labels);
         let inside = self.lists_inside(&things, labels, operators);
-        if inside.is_empty() { labelled(&things, labels) } else { inside }
+        let were_read = everywhere.iter().all(|list| loaded.of(&list.id()).is_some());
+        if inside.is_empty() || were_read { everywhere } else { inside }
     }
 
     /// The lists in the operator's namespaces; empty if the namespaces are unknown.

@@ -3,18 +3,17 @@
 //! `kube_runtime::watcher` (5.0) lists only in JSON, and not from a loaded version. Its first state of 15,000 nodes
 //! takes 3.8 s and 314 MB, in types with few fields; `status` takes 1.7 s and 52 MB (`docs/performance.md`).
 
-use std::fmt;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use kube::client::Body;
 use memchr::memchr;
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer as _};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::{sleep, timeout};
 
-use super::decode::Listed;
+use super::decode::{self, Listed};
 use super::list::List;
 use super::request::{Failure, JSON, chunk, open};
 use crate::api::Object;
@@ -154,45 +153,12 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
-impl Metadata {
-    /// Decodes the metadata of an object, and skips the rest of the text.
-    fn of(object: &[u8]) -> Option<Metadata> {
-        let mut metadata = None;
-        let mut deserializer = serde_json::Deserializer::from_slice(object);
-        // Ignore the error by which the visitor stops.
-        let _ = deserializer.deserialize_map(UpToMetadata(&mut metadata));
-        metadata
-    }
-}
-
-/// Decodes the metadata, then stops with an error.
-struct UpToMetadata<'a>(&'a mut Option<Metadata>);
-
-impl<'de> Visitor<'de> for UpToMetadata<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<String>()? {
-            if key == "metadata" {
-                *self.0 = Some(map.next_value()?);
-                return Err(A::Error::custom("read"));
-            }
-            map.next_value::<IgnoredAny>()?;
-        }
-        Ok(())
-    }
-}
-
 impl<T: Object + DeserializeOwned> WatchLine<T> {
     /// Parses a line; `None` if the watch ended, by expiry (410) or otherwise, or if the line is malformed:
     /// the list is read again then, which reports any error.
     fn parse(line: &[u8]) -> Option<WatchLine<T>> {
         let (kind, object) = split(line)?;
-        let metadata = Metadata::of(object)?;
+        let metadata: Metadata = decode::metadata(object)?;
         let event = match kind.as_str() {
             "ADDED" | "MODIFIED" => {
                 let object = lenient::decode_text(object);

@@ -41,9 +41,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             } else {
                 continue;
             };
-            let field = ["strategy", strategy.kind];
-            let path = strategy.path(&field);
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let path = strategy.path(&["strategy", strategy.kind]);
             findings
                 .report(manifest, &path, message)
                 .fix(format!("Use a fixed strategy with initialBatch {budget} or less"));

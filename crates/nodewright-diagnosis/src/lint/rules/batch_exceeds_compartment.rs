@@ -26,7 +26,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 continue;
             }
             let path = strategy.path(&["strategy", strategy.kind, "initialBatch"]);
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let message = format!(
                 "initialBatch {} exceeds the {matched} nodes of {}: all start at once",
                 strategy.initial,

@@ -41,7 +41,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 continue;
             };
             let path = strategy.path(&["budget", "percent"]);
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
             findings
                 .report(manifest, &path, format!("{}: {message}", strategy.label()))
                 .fix("Set count: 1, or a larger percentage");

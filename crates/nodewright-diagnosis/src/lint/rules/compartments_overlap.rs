@@ -29,17 +29,17 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 let nodes = input
                     .matching(one)
                     .map(|nodes| nodes.iter().filter(|node| other.matches(&node.labels)).count());
-                let which = match nodes {
-                    Some(0) => continue,
-                    Some(nodes) => plural(nodes, "node"),
-                    None if contains(one, other) => "all nodes of this compartment".to_owned(),
-                    None if contains(other, one) => format!("all nodes of {}", earlier.name),
-                    None => continue,
-                };
-                let message = format!("{} also matches {which}", earlier.name);
+                let name = &earlier.name;
                 let message = match nodes {
-                    None if !contains(one, other) => format!("the compartment also matches {which}"),
-                    _ => message,
+                    Some(0) => continue,
+                    Some(nodes) => format!("{name} also matches {}", plural(nodes, "node")),
+                    None if contains(one, other) => {
+                        format!("{name} also matches all nodes of this compartment")
+                    }
+                    None if contains(other, one) => {
+                        format!("the compartment also matches all nodes of {name}")
+                    }
+                    None => continue,
                 };
                 findings
                     .report(manifest, &path, message)

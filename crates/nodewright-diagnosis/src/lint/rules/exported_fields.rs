@@ -23,14 +23,12 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for manifest in input.manifests().filter(|manifest| manifest.is_known_kind()) {
         let live = input.live(manifest);
         let differs = |field: &str| {
-            let given = manifest.get(&["metadata", field])?.as_str().filter(|given| !given.is_empty())?;
-            let same = live.is_some_and(|live| live.whole["metadata"][field] == given);
-            (!same).then_some(())
+            let given = manifest.value["metadata"][field].as_str().unwrap_or_default();
+            !given.is_empty() && live.is_none_or(|live| live.whole["metadata"][field] != given)
         };
-        let (field, severity) = match (differs("resourceVersion"), differs("uid")) {
-            (Some(()), _) => ("resourceVersion", Severity::Error),
-            (None, Some(())) => ("uid", Severity::Warning),
-            (None, None) => continue,
+        let fields = [("resourceVersion", Severity::Error), ("uid", Severity::Warning)];
+        let Some((field, severity)) = fields.into_iter().find(|(field, _)| differs(field)) else {
+            continue;
         };
         let message = format!(
             "{field} comes from an exported object; the API server compares it with the value in the cluster"

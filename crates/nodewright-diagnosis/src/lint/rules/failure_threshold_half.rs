@@ -21,7 +21,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let set = |field: &str| !strategy.fields[field].is_null();
             if set("failureThreshold") && !set("safetyLimit") {
                 let path = strategy.path(&["strategy", strategy.kind, "failureThreshold"]);
-                let path: Vec<&str> = path.iter().map(String::as_str).collect();
                 let message =
                     "failures stop the rollout only while its progress is below 50%, the default safetyLimit";
                 findings.report(manifest, &path, message).fix("Set safetyLimit");

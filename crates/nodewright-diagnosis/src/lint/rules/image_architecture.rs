@@ -48,11 +48,11 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 fn architecture(name: &str) -> Option<&'static str> {
     let separators = |c: char| matches!(c, '/' | '-' | '.' | ':' | '+' | '@');
     let has = |word: &str| name.split(separators).any(|part| part == word);
-    let mut found: Vec<&str> =
+    let mut found: Vec<&'static str> =
         NAMES.iter().filter(|(word, _)| has(word)).map(|(_, architecture)| *architecture).collect();
     found.dedup();
     match found.as_slice() {
-        [one] => NAMES.iter().find(|(_, a)| a == one).map(|(_, a)| *a),
+        [one] => Some(*one),
         _ => None,
     }
 }

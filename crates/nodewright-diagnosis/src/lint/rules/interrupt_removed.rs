@@ -1,6 +1,6 @@
 use super::{Input, LintFindings};
 use crate::api::State;
-use crate::view::plural;
+use crate::rules::some_of;
 
 lint_rule! {
     /// An interrupt is removed while it is in progress.
@@ -38,16 +38,13 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 entry.is_some_and(|entry| entry.stage.is_interrupt() && entry.state != State::Complete)
             });
             let interrupted: Vec<&str> = interrupted.map(|node| node.name.as_str()).collect();
-            let Some(first) = interrupted.first() else {
+            if interrupted.is_empty() {
                 continue;
-            };
-            let others = match interrupted.len() - 1 {
-                0 => String::new(),
-                others => format!(" and {}", plural(others, "other node")),
-            };
+            }
             let message = format!(
-                "the interrupt ({kind}) is in progress on {first}{others}: without the interrupt in the \
-                 spec, a lost interrupt pod is not created again"
+                "the interrupt ({kind}) is in progress on {}: without the interrupt in the spec, a lost interrupt pod is \
+                 not created again",
+                some_of(&interrupted)
             );
             findings
                 .report(manifest, &["spec", "packages", name], message)

@@ -1,5 +1,6 @@
 use super::{Input, LintFindings};
 use crate::api::ApiFlavor;
+use crate::plan::step::is_as_made;
 
 lint_rule! {
     /// The spec of a `Skyhook` changes although the operator only accepts changes of `NodeWright` objects.
@@ -24,8 +25,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             continue;
         };
         // Defaults and fields of other owners are only in the live object.
-        let wanted = manifest.get(&["spec"]).unwrap_or(&serde_json::Value::Null);
-        if !is_part_of(wanted, &live.whole["spec"]) {
+        let wanted = &manifest.value["spec"];
+        if !is_as_made(&live.whole["spec"], wanted) {
             let newer = ApiFlavor::NodeWright;
             findings
                 .report(
@@ -35,13 +36,5 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 )
                 .fix(format!("Write apiVersion: {} and kind: {}", newer.api_version(), newer.kind()));
         }
-    }
-}
-
-/// Whether every value is also in the live object.
-fn is_part_of(wanted: &serde_json::Value, live: &serde_json::Value) -> bool {
-    match wanted.as_object() {
-        Some(members) => members.iter().all(|(key, value)| is_part_of(value, &live[key])),
-        None => wanted == live,
     }
 }

@@ -31,24 +31,28 @@ macro_rules! lint_rule {
 
 /// Rules that are checks of another rule now. Their codes and names still resolve, and mute only their own findings.
 pub const FOLDED: &[FoldedRule] = &[
-    FoldedRule { code: "SKY806", name: "unknown-field", into: "SKY806" },
-    FoldedRule { code: "SKY807", name: "wrong-type", into: "SKY806" },
-    FoldedRule { code: "SKY808", name: "missing-field", into: "SKY806" },
-    FoldedRule { code: "SKY809", name: "value-not-allowed", into: "SKY806" },
-    FoldedRule { code: "SKY810", name: "metadata-invalid", into: "SKY806" },
-    FoldedRule { code: "SKY811", name: "package-name-invalid", into: "SKY811" },
-    FoldedRule { code: "SKY812", name: "version-invalid", into: "SKY811" },
-    FoldedRule { code: "SKY814", name: "resources-invalid", into: "SKY811" },
-    FoldedRule { code: "SKY815", name: "budget-invalid", into: "SKY811" },
-    FoldedRule { code: "SKY816", name: "budget-and-policy", into: "SKY811" },
-    FoldedRule { code: "SKY817", name: "selector-invalid", into: "SKY811" },
-    FoldedRule { code: "SKY818", name: "dependency-missing", into: "SKY811" },
-    FoldedRule { code: "SKY819", name: "apply-without-enabled", into: "SKY811" },
-    FoldedRule { code: "SKY820", name: "config-interrupt-unmatched", into: "SKY811" },
-    FoldedRule { code: "SKY821", name: "duration-invalid", into: "SKY811" },
-    FoldedRule { code: "SKY825", name: "compartment-invalid", into: "SKY811" },
-    FoldedRule { code: "SKY826", name: "strategy-invalid", into: "SKY811" },
+    folded("SKY806", "unknown-field", "SKY806"),
+    folded("SKY807", "wrong-type", "SKY806"),
+    folded("SKY808", "missing-field", "SKY806"),
+    folded("SKY809", "value-not-allowed", "SKY806"),
+    folded("SKY810", "metadata-invalid", "SKY806"),
+    folded("SKY811", "package-name-invalid", "SKY811"),
+    folded("SKY812", "version-invalid", "SKY811"),
+    folded("SKY814", "resources-invalid", "SKY811"),
+    folded("SKY815", "budget-invalid", "SKY811"),
+    folded("SKY816", "budget-and-policy", "SKY811"),
+    folded("SKY817", "selector-invalid", "SKY811"),
+    folded("SKY818", "dependency-missing", "SKY811"),
+    folded("SKY819", "apply-without-enabled", "SKY811"),
+    folded("SKY820", "config-interrupt-unmatched", "SKY811"),
+    folded("SKY821", "duration-invalid", "SKY811"),
+    folded("SKY825", "compartment-invalid", "SKY811"),
+    folded("SKY826", "strategy-invalid", "SKY811"),
 ];
+
+const fn folded(code: &'static str, name: &'static str, into: &'static str) -> FoldedRule {
+    FoldedRule { code, name, into }
+}
 
 mod apply_not_installed;
 mod batch_exceeds_budget;

@@ -23,16 +23,16 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         if policy.spec.compartments.is_empty() || input.users(&policy.metadata.name).is_empty() {
             continue;
         }
-        let all = strategies(policy);
-        let default = all.iter().find(|s| s.name == DEFAULT_COMPARTMENT);
-        let nodes = default.and_then(|s| Some((s, s.nodes(input, policy)?)));
-        let Some((default, nodes)) = nodes.filter(|(_, nodes)| !nodes.is_empty()) else {
+        let Some(default) = strategies(policy).pop() else {
+            continue;
+        };
+        let Some(nodes) = default.nodes(input, policy).filter(|nodes| !nodes.is_empty()) else {
             continue;
         };
         let at_once = nodes.len() > 1 && default.initial >= nodes.len() as i64;
         let message = format!(
-            "{} in no compartment: {}",
-            are(nodes.len()),
+            "no compartment matches {}: {}",
+            plural(nodes.len(), "node"),
             if at_once {
                 "the default strategy starts all of them at once"
             } else {
@@ -40,17 +40,11 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             }
         );
         let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
-        findings
-            .report(manifest, &["spec", "compartments"], message)
-            .compartment(DEFAULT_COMPARTMENT)
+        let finding = findings.report(manifest, &["spec", "compartments"], message);
+        finding.subject.compartment = Some(DEFAULT_COMPARTMENT.to_owned());
+        finding
             .fix("Add a compartment for these nodes, or set a default that is safe for them")
             .severity(if at_once { Severity::Warning } else { Severity::Info })
             .evidence("nodes", "in no compartment", some_of(&names));
     }
-}
-
-/// Formats the number of nodes with its verb: `1 node is` or `5 nodes are`.
-fn are(nodes: usize) -> String {
-    let verb = if nodes == 1 { "is" } else { "are" };
-    format!("{} {verb}", plural(nodes, "node"))
 }

@@ -2,7 +2,6 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Input, LintFindings};
-use crate::lint::manifest::KUSTOMIZATIONS;
 use crate::rules::Severity;
 
 lint_rule! {
@@ -26,8 +25,6 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    let built =
-        input.documents.files.keys().any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name)));
     let directory = |file: &str| Path::new(file).parent().map(Path::to_owned);
     let mut places = HashMap::new();
     for manifest in input.manifests().filter(|manifest| !manifest.name.is_empty()) {
@@ -37,7 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let message = format!("the object is also in {place}: the manifest that is applied last wins");
             let finding = findings.report(manifest, &["metadata", "name"], message);
             finding.fix("Remove one of the two, or use --root to name the directory of each cluster");
-            if !built && directory(&earlier.file) != directory(&manifest.file) {
+            if !input.documents.has_kustomization() && directory(&earlier.file) != directory(&manifest.file) {
                 finding.severity(Severity::Info);
             }
         }

@@ -1,5 +1,5 @@
 use super::{Input, LintFindings};
-use crate::lint::manifest::KUSTOMIZATIONS;
+use crate::cluster::Cluster;
 
 lint_rule! {
     /// A custom resource precedes its DeploymentPolicy in the same file.
@@ -16,11 +16,7 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    let lives = |name: &str| {
-        let mut policies = input.cluster.into_iter().flat_map(|cluster| cluster.policies.items());
-        policies.any(|policy| policy.metadata.name == name)
-    };
-    if input.documents.files.keys().any(|file| KUSTOMIZATIONS.iter().any(|name| file.ends_with(name))) {
+    if input.documents.has_kustomization() {
         return;
     }
     for (manifest, skyhook) in
@@ -33,7 +29,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             .filter(|(policy, _)| policy.name == *name && policy.file == manifest.file)
             .map(|(policy, _)| policy.range(&[]).first)
             .min();
-        if let Some(below) = first.filter(|below| *below > line && !lives(name)) {
+        let lives = |cluster: &Cluster| cluster.policies.iter().any(|policy| policy.metadata.name == *name);
+        if let Some(below) = first.filter(|below| *below > line && !input.cluster.is_some_and(lives)) {
             let message =
                 format!("the webhook rejects the object: its policy {name} comes later, at line {below}");
             findings

@@ -29,10 +29,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 }
                 _ => continue,
             };
-            let path = reference.path();
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
             findings
-                .report(manifest, &path, format!("{kind} {name} {why}: pods cannot start"))
+                .report(manifest, &reference.path, format!("{kind} {name} {why}: pods cannot start"))
                 .fix("Create it in the namespace of the operator, or correct the reference");
         }
     }

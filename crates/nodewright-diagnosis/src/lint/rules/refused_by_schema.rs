@@ -1,7 +1,7 @@
 use super::{Input, LintFindings, Severity};
 use crate::api::name::{is_object_name, label_value_error, qualified_name_error};
 use crate::lint::manifest::ViolationKind;
-use crate::lint::schema::{NewerField, newer_fields};
+use crate::lint::schema::newer_fields;
 
 lint_rule! {
     /// The schema of the kind refuses the object.
@@ -33,8 +33,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 ViolationKind::MissingField => "SKY808",
                 ViolationKind::Value => "SKY809",
             });
-            let path: Vec<&str> = violation.path.iter().map(String::as_str).collect();
-            let finding = findings.report(manifest, &path, &violation.message);
+            let finding = findings.report(manifest, &violation.path, &violation.message);
             finding.fix.clone_from(&violation.fix);
             let missing = violation.kind == ViolationKind::MissingField;
             if missing && finding.subject.compartment.is_some() && finding.path.ends_with(".selector") {
@@ -55,8 +54,7 @@ fn newer(input: &Input<'_>, findings: &mut LintFindings) {
         return;
     };
     for (manifest, _) in input.skyhooks() {
-        for NewerField { path, since: (major, minor) } in newer_fields(&manifest.value, operator) {
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        for (path, (major, minor)) in newer_fields(&manifest.value, operator) {
             if !manifest.violates_schema(&path) {
                 let field = path.last().copied().unwrap_or_default();
                 let message = format!("the operator knows {field} only from v{major}.{minor} on");
@@ -70,7 +68,7 @@ fn metadata(input: &Input<'_>, findings: &mut LintFindings) {
     for manifest in input.manifests().filter(|m| m.is_known_kind()) {
         let name = manifest.name.as_str();
         if name.is_empty() {
-            let generated = manifest.has(&["metadata", "generateName"]);
+            let generated = manifest.get(&["metadata", "generateName"]).is_some();
             if !generated && !manifest.violates_schema(&["metadata", "name"]) {
                 findings.report(manifest, &["metadata"], "metadata.name is required");
             }

@@ -11,11 +11,11 @@ lint_rule! {
     /// # How to fix
     ///
     /// Correct the object as the message says, or ask the owner of the webhook or policy.
-    SKY829 "refused-by-server" Error Server
+    SKY829 "refused-by-server" Error
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (at, why) in &input.refusals {
-        findings.report(&input.documents.manifests[*at], &[], why);
+        findings.report(&input.documents.manifests[*at], &[""; 0], why);
     }
 }

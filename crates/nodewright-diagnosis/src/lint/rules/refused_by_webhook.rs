@@ -1,9 +1,8 @@
-use serde_json::Value;
-
+use super::strategies::{KINDS, Strategy, strategies};
 use super::{Input, LintFindings, Severity};
-use crate::api::LabelSelector;
+use crate::api::DeploymentPolicy;
 use crate::api::name::selector_errors;
-use crate::api::skyhook::{Budget, DEFAULT_COMPARTMENT};
+use crate::api::skyhook::DEFAULT_COMPARTMENT;
 use crate::lint::Manifest;
 use crate::model::spec_errors::SpecErrorKind;
 
@@ -55,109 +54,74 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         findings.fold(code);
         findings.report_spec_errors(input, kind);
     }
-    findings.fold("SKY815");
-    budgets(input, findings);
     findings.fold("SKY817");
-    selectors(input, findings);
-    findings.fold("SKY825");
-    compartments(input, findings);
-    findings.fold("SKY826");
-    strategies(input, findings);
-}
-
-fn budgets(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, policy) in input.policies() {
-        budget(manifest, &["spec", "default", "budget"], &policy.spec.default.budget, findings);
-        for (index, compartment) in policy.spec.compartments.iter().enumerate() {
-            let path = ["spec", "compartments", &index.to_string(), "budget"];
-            budget(manifest, &path, &compartment.budget, findings);
-        }
-    }
-}
-
-/// Reports a budget of a policy that does not have exactly one of percent and count.
-fn budget(manifest: &Manifest, path: &[&str], budget: &Budget, findings: &mut LintFindings) {
-    let (message, fix) = match (budget.percent, budget.count) {
-        _ if manifest.violates_schema(path) => return,
-        (Some(_), Some(_)) => ("the budget sets both percent and count", "Remove one of the two"),
-        (None, None) => ("the budget sets neither percent nor count", "Set one of the two"),
-        _ => return,
-    };
-    findings.report(manifest, path, message).fix(fix);
-}
-
-fn selectors(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, error) in input.spec_errors(SpecErrorKind::ProtectedPods) {
         let message =
             format!("{}; the webhook accepts the selector, but the operator fails on it", error.message());
         findings.report(manifest, &error.whole_path(), message).severity(Severity::Warning).fix(error.fix());
     }
     for (manifest, policy) in input.policies() {
-        for (index, compartment) in policy.spec.compartments.iter().enumerate() {
-            let path = ["spec", "compartments", &index.to_string(), "selector"];
-            selector(manifest, &path, &compartment.selector, findings);
+        for strategy in strategies(policy) {
+            findings.fold("SKY815");
+            budget(manifest, &strategy, findings);
+            findings.fold("SKY826");
+            kind(manifest, &strategy, findings);
         }
+        compartments(manifest, policy, findings);
     }
 }
 
-fn selector(manifest: &Manifest, path: &[&str], selector: &LabelSelector, findings: &mut LintFindings) {
-    if manifest.violates_schema(path) {
-        return;
-    }
-    for (below, why) in selector_errors(selector) {
-        let below: Vec<&str> = below.iter().map(String::as_str).collect();
-        let field = path.last().copied().unwrap_or_default();
-        findings.report(manifest, &[path, &below].concat(), format!("{field}: {why}"));
-    }
-}
-
-fn compartments(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, policy) in input.policies() {
-        let compartments = &policy.spec.compartments;
-        for (index, compartment) in compartments.iter().enumerate() {
-            let at = index.to_string();
-            let path = ["spec", "compartments", &at, "name"];
-            if compartment.name == DEFAULT_COMPARTMENT {
-                findings.report(manifest, &path, format!("the name {DEFAULT_COMPARTMENT} is reserved"));
-            }
-            let earlier = &compartments[..index];
-            if earlier.iter().any(|other| other.name == compartment.name) {
-                let message = format!("the name {:?} is used twice", compartment.name);
-                findings.report(manifest, &path, message);
-            }
-            let path = ["spec", "compartments", &at, "selector"];
-            let same = earlier.iter().find(|other| other.selector == compartment.selector);
-            if let Some(other) = same.filter(|_| !manifest.violates_schema(&path)) {
-                let message = format!("the selector is identical to that of compartment {}", other.name);
-                findings.report(manifest, &path, message);
-            }
-        }
-    }
-}
-
-fn strategies(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, policy) in input.policies() {
-        let default = &policy.spec.default.strategy;
-        strategy(manifest, &["spec", "default", "strategy"], default.as_ref(), findings);
-        for (index, compartment) in policy.spec.compartments.iter().enumerate() {
-            let path = ["spec", "compartments", &index.to_string(), "strategy"];
-            strategy(manifest, &path, compartment.strategy.as_ref(), findings);
-        }
-    }
-}
-
-fn strategy(manifest: &Manifest, path: &[&str], strategy: Option<&Value>, findings: &mut LintFindings) {
-    let Some(Value::Object(members)) = strategy else {
-        return;
+/// Reports a budget of a policy that does not have exactly one of percent and count.
+fn budget(manifest: &Manifest, strategy: &Strategy<'_>, findings: &mut LintFindings) {
+    let path = strategy.path(&["budget"]);
+    let (message, fix) = match (strategy.budget.percent, strategy.budget.count) {
+        _ if manifest.violates_schema(&path) => return,
+        (Some(_), Some(_)) => ("the budget sets both percent and count", "Remove one of the two"),
+        (None, None) => ("the budget sets neither percent nor count", "Set one of the two"),
+        _ => return,
     };
-    let kinds = ["fixed", "linear", "exponential"];
-    let set: Vec<&str> =
-        kinds.into_iter().filter(|kind| members.get(*kind).is_some_and(|v| !v.is_null())).collect();
+    findings.report(manifest, &path, message).fix(fix);
+}
+
+fn kind(manifest: &Manifest, strategy: &Strategy<'_>, findings: &mut LintFindings) {
+    let path = strategy.path(&["strategy"]);
+    let set: Vec<&str> = KINDS.into_iter().filter(|kind| !strategy.whole[*kind].is_null()).collect();
+    if set.len() == 1 || !strategy.whole.is_object() || manifest.violates_schema(&path) {
+        return;
+    }
     let message = match set.as_slice() {
-        [_] => return,
-        _ if manifest.violates_schema(path) => return,
         [] => "the strategy must have one of fixed, linear and exponential".to_owned(),
         many => format!("the strategy has {}; exactly one is allowed", many.join(" and ")),
     };
-    findings.report(manifest, path, message);
+    findings.report(manifest, &path, message);
+}
+
+fn compartments(manifest: &Manifest, policy: &DeploymentPolicy, findings: &mut LintFindings) {
+    let compartments = &policy.spec.compartments;
+    for (index, compartment) in compartments.iter().enumerate() {
+        let at = index.to_string();
+        let earlier = &compartments[..index];
+        findings.fold("SKY825");
+        let path = ["spec", "compartments", &at, "name"];
+        if compartment.name == DEFAULT_COMPARTMENT {
+            findings.report(manifest, &path, format!("the name {DEFAULT_COMPARTMENT} is reserved"));
+        }
+        if earlier.iter().any(|other| other.name == compartment.name) {
+            let message = format!("the name {:?} is used twice", compartment.name);
+            findings.report(manifest, &path, message);
+        }
+        let path = ["spec", "compartments", &at, "selector"];
+        if manifest.violates_schema(&path) {
+            continue;
+        }
+        if let Some(other) = earlier.iter().find(|other| other.selector == compartment.selector) {
+            let message = format!("the selector is identical to that of compartment {}", other.name);
+            findings.report(manifest, &path, message);
+        }
+        findings.fold("SKY817");
+        for (below, why) in selector_errors(&compartment.selector) {
+            let path = path.into_iter().chain(below.iter().map(String::as_str)).collect::<Vec<_>>();
+            findings.report(manifest, &path, format!("selector: {why}"));
+        }
+    }
 }

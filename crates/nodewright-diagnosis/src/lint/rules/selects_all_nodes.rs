@@ -25,11 +25,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             continue;
         }
         let message = if selector.is_empty() {
-            if manifest.has(&path) {
-                "nodeSelectors is empty, which selects every node".to_owned()
-            } else {
-                "nodeSelectors is missing, which selects every node".to_owned()
-            }
+            "nodeSelectors is missing or empty, which selects every node".to_owned()
         } else if is_universal(selector) {
             "nodeSelectors only requires labels that every node has".to_owned()
         } else if let Some(all) = selects_whole_cluster(input, selector) {

@@ -3,17 +3,19 @@
 use serde_json::Value;
 
 use super::Input;
-use crate::api::skyhook::{Budget, DEFAULT_COMPARTMENT};
-use crate::api::{DeploymentPolicy, LabelSelector};
+use crate::api::DeploymentPolicy;
+use crate::api::skyhook::{Budget, Compartment};
 use crate::cluster::Node;
+
+pub(super) const KINDS: [&str; 3] = ["fixed", "linear", "exponential"];
 
 /// Budget and strategy of one compartment.
 pub(super) struct Strategy<'p> {
-    pub name: &'p str,
-    /// The index in `spec.compartments`; `None` for the default compartment.
-    index: Option<usize>,
-    selector: Option<&'p LabelSelector>,
+    /// The compartment with its index in `spec.compartments`; `None` for the default compartment.
+    compartment: Option<(usize, &'p Compartment)>,
     pub budget: &'p Budget,
+    /// The whole strategy; null without one.
+    pub whole: &'p Value,
     /// `fixed`, `linear` or `exponential`; empty without a strategy.
     pub kind: &'static str,
     pub fields: &'p Value,
@@ -23,56 +25,41 @@ pub(super) struct Strategy<'p> {
 
 /// The strategies of all compartments; the default compartment is last.
 pub(super) fn strategies(policy: &DeploymentPolicy) -> Vec<Strategy<'_>> {
-    let spec = &policy.spec;
-    let mut all: Vec<Strategy<'_>> = spec
-        .compartments
-        .iter()
-        .enumerate()
-        .map(|(index, c)| {
-            let place = (c.name.as_str(), Some(index), Some(&c.selector));
-            Strategy::new(place, &c.budget, c.strategy.as_ref())
-        })
-        .collect();
-    let default = &spec.default;
-    all.push(Strategy::new((DEFAULT_COMPARTMENT, None, None), &default.budget, default.strategy.as_ref()));
-    all
+    let compartments = policy.spec.compartments.iter().enumerate();
+    let default = &policy.spec.default;
+    compartments
+        .map(|at| Strategy::new(Some(at), &at.1.budget, at.1.strategy.as_ref()))
+        .chain([Strategy::new(None, &default.budget, default.strategy.as_ref())])
+        .collect()
 }
 
 impl<'p> Strategy<'p> {
     fn new(
-        (name, index, selector): (&'p str, Option<usize>, Option<&'p LabelSelector>),
+        compartment: Option<(usize, &'p Compartment)>,
         budget: &'p Budget,
         strategy: Option<&'p Value>,
     ) -> Strategy<'p> {
-        let members = strategy.unwrap_or(&Value::Null);
-        let kind = ["fixed", "linear", "exponential"].into_iter().find(|kind| members[*kind].is_object());
-        let fields = kind.map_or(&Value::Null, |kind| &members[kind]);
-        let initial = kind.map(|_| fields["initialBatch"].as_i64().unwrap_or(1));
-        Strategy {
-            name,
-            index,
-            selector,
-            budget,
-            kind: kind.unwrap_or_default(),
-            fields,
-            initial: initial.unwrap_or_default(),
-        }
+        let whole = strategy.unwrap_or(&Value::Null);
+        let kind = KINDS.into_iter().find(|kind| whole[*kind].is_object());
+        let fields = kind.map_or(&Value::Null, |kind| &whole[kind]);
+        let initial = kind.map_or(0, |_| fields["initialBatch"].as_i64().unwrap_or(1));
+        Strategy { compartment, budget, whole, kind: kind.unwrap_or_default(), fields, initial }
     }
 
     /// The path of a field of the compartment.
     pub fn path(&self, field: &[&str]) -> Vec<String> {
-        let compartment = match self.index {
-            Some(index) => vec!["compartments".to_owned(), index.to_string()],
-            None => vec!["default".to_owned()],
+        let index = self.compartment.map(|(index, _)| index.to_string());
+        let compartment = match &index {
+            Some(index) => vec!["spec", "compartments", index],
+            None => vec!["spec", "default"],
         };
-        let field = field.iter().map(|key| (*key).to_owned());
-        std::iter::once("spec".to_owned()).chain(compartment).chain(field).collect()
+        compartment.iter().chain(field).map(|key| (*key).to_owned()).collect()
     }
 
-    /// Names the compartment: `compartment gpu`, or `the default compartment`.
+    /// Name of the compartment in messages.
     pub fn label(&self) -> String {
-        match self.index {
-            Some(_) => format!("compartment {}", self.name),
+        match self.compartment {
+            Some((_, compartment)) => format!("compartment {}", compartment.name),
             None => "the default compartment".to_owned(),
         }
     }
@@ -86,11 +73,10 @@ impl<'p> Strategy<'p> {
         let nodes = nodes.filter(|n| users.is_empty() || users.iter().any(|s| s.selects(n)));
         Some(nodes.filter(|n| self.holds(policy, n)).collect())
     }
-
     fn holds(&self, policy: &DeploymentPolicy, node: &Node) -> bool {
         let mut compartments = policy.spec.compartments.iter();
-        match self.selector {
-            Some(selector) => selector.matches(&node.labels),
+        match self.compartment {
+            Some((_, compartment)) => compartment.selector.matches(&node.labels),
             None => compartments.all(|c| !c.selector.matches(&node.labels)),
         }
     }

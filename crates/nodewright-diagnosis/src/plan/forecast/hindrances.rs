@@ -1,16 +1,15 @@
 //! What keeps the work of a plan from starting, as warnings.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Baseline, Edited, SHOWN, StartedWork};
+use super::{Baseline, Edited, StartedWork, is_active, is_ignored};
 use crate::api::{Skyhook, Stage, State, Status};
-use crate::cluster::{Cluster, Node};
+use crate::cluster::{Cluster, Node, PackageRun};
 use crate::model::{Model, WaitReason};
 use crate::plan::planners::batches::may_free_others;
 use crate::plan::planners::merge::{permanently_failed, stays_failed};
-use crate::plan::{Change, Consequences, Grade, Plan, Step};
-use crate::view::NodeSet;
+use crate::plan::{Change, Consequences, Grade, Plan, Step, some_nodes};
 
 /// Warns why work does not start at once, and what starts it.
 pub(super) fn add_hindrances(
@@ -30,8 +29,8 @@ pub(super) fn add_hindrances(
         // Without its finalizer, a custom resource that is being deleted is not reconciled again.
         let released = skyhook.deleting() && !skyhook.has_finalizer();
         // The planner warns of a pause that the plan sets.
-        let was_stopped = cluster.skyhook(name).is_none_or(|before| !before.is_active());
-        if !skyhook.is_active() && was_stopped && !released {
+        let was_active = is_active(cluster, name);
+        if !skyhook.is_active() && !was_active && !released {
             let (stopped, command) =
                 if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
             let reference = skyhook.reference();
@@ -48,7 +47,6 @@ pub(super) fn add_hindrances(
                 ));
             }
         }
-        let was_active = cluster.skyhook(name).is_some_and(Skyhook::is_active);
         if skyhook.is_active() && (!was_active || edited.batches.contains(name)) {
             let selected = after.nodes.iter().filter(|node| skyhook.selects(node));
             for (package, nodes) in permanently_failed(after, skyhook, &selected.collect::<Vec<_>>()) {
@@ -57,7 +55,7 @@ pub(super) fn add_hindrances(
         }
         add_unfinished(baseline, after, edited, work, name, consequences);
         let ignored: Vec<&str> =
-            nodes.iter().filter(|node| node.ignored(after.flavor())).map(|node| &*node.name).collect();
+            nodes.iter().map(|node| &*node.name).filter(|node| is_ignored(after, node)).collect();
         if let Some(first) = ignored.first() {
             let (carry, each) = match ignored.len() {
                 1 => ("carries", ""),
@@ -65,7 +63,7 @@ pub(super) fn add_hindrances(
             };
             consequences.warn(format!(
                 "{} {carry} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{each}",
-                NodeSet::of(&ignored).limited(SHOWN),
+                some_nodes(&ignored),
             ));
         }
         if edited.touches(name) && !nodes.is_empty() {
@@ -75,20 +73,19 @@ pub(super) fn add_hindrances(
                 consequences.warn(format!(
                     "{} runs first on {} and fails there: {} waits for it",
                     earlier.reference(),
-                    NodeSet::of(&nodes).limited(SHOWN),
+                    some_nodes(&nodes),
                     skyhook.reference(),
                 ));
             }
         }
         if skyhook.stopped_compartments().next().is_some() {
             let stopped = nodes.iter().filter(|node| model().is_stopped(skyhook, node));
-            let stopped = NodeSet::of(stopped.map(|node| node.name.as_str()));
+            let stopped = some_nodes(stopped.map(|node| node.name.as_str()));
             if !stopped.is_empty() {
                 consequences.warn(format!(
-                    "the rollout of {} has stopped: nothing runs on {} until you run `kubectl skyhook deployment-policy reset \
-                     {name}`",
+                    "the rollout of {} has stopped: nothing runs on {stopped} until you run `kubectl skyhook deployment-policy \
+                     reset {name}`",
                     skyhook.reference(),
-                    stopped.limited(SHOWN),
                 ));
             }
         }
@@ -146,7 +143,18 @@ fn add_unfinished(
             }
         }
     }
-    if !failed.is_empty() {
+    let mut elsewhere: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
+    for effect in consequences.effects.iter().filter(|effect| effect.skyhook == name) {
+        for node in effect.regardless.iter().filter_map(|node| cluster.node(node)) {
+            let mut here = baseline.package_runs().of_skyhook_on(name, &node.name);
+            let fails = |run: &&PackageRun<'_>| run.package == effect.package && run.trouble().is_some();
+            if let Some(run) = here.find(fails) {
+                let stage = (run.package.as_str(), run.stage.to_string());
+                elsewhere.entry(stage).or_default().insert(&node.name);
+            }
+        }
+    }
+    if !failed.is_empty() || !elsewhere.is_empty() {
         // The model assumes that the stage succeeds this time.
         let effects = consequences.effects.iter_mut().filter(|effect| effect.skyhook == name);
         effects.for_each(|effect| effect.estimate = None);
@@ -156,13 +164,19 @@ fn add_unfinished(
     for ((package, stage), nodes) in failed {
         consequences.warn(format!(
             "{package} fails at stage {stage} on {}: it fails again unless the cause is fixed",
-            NodeSet::of(&nodes).limited(SHOWN)
+            some_nodes(&nodes)
+        ));
+    }
+    for ((package, stage), nodes) in elsewhere {
+        consequences.warn(format!(
+            "{package} also fails at stage {stage} on {}, where this change starts nothing",
+            some_nodes(&nodes)
         ));
     }
     for (package, nodes) in lost {
         consequences.warn(format!(
             "the uninstall of {package} is unfinished on {}: without its record, the operator does not start it again",
-            NodeSet::of(&nodes).limited(SHOWN)
+            some_nodes(&nodes)
         ));
     }
 }

@@ -62,7 +62,10 @@ fn a_pause_of_another_holder_is_left_unless_it_is_replaced() {
     assert_eq!(pause.rebase(&paused), Rebased::Moved("held by someone (reset gpu)".to_owned()));
     assert_eq!(pause.of_another(&paused).map(|found| found.identity), Some("them"));
     assert_eq!(end.rebase_end(&paused), Rebased::Done);
-    assert_eq!(end.left_to_another(&paused).as_deref(), Some("paused by someone else"));
+    assert_eq!(
+        Change::Release(end.clone()).left_to_another(&paused).as_deref(),
+        Some("paused by someone else")
+    );
     pause.replace("somebody else");
     assert!(matches!(pause.rebase(&paused), Rebased::Moved(_)));
     pause.replace("them");

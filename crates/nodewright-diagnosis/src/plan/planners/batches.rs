@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{batches, node};
+use super::node;
 use crate::api::skyhook::{BatchState, CompartmentStatus};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
 use crate::model::Model;
-use crate::plan::{Change, Consequences, Field, Plan, Step, Target};
-use crate::view::NodeSet;
+use crate::plan::{Change, Consequences, Field, Plan, Step, Target, some_nodes};
+use crate::view::plural;
 
 /// The status fields that restart a rollout, with explicit zeros.
 ///
@@ -76,52 +76,30 @@ pub fn may_free_others(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> boo
         && cluster.nodes.iter().any(waits)
 }
 
-/// [`reset`] for the counters of one compartment only. `None` also if the status lacks the compartment.
-pub fn reset_compartment(skyhook: &Skyhook, name: &str) -> Option<Vec<Field>> {
-    skyhook.status.status.as_ref()?;
-    let mut fields = Vec::new();
-    counters(&mut fields, name, skyhook.status.compartment_statuses.get(name)?);
-    Some(fields)
-}
-
 /// Adds the fields that reset the counters of one compartment.
 fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus) {
     let path = |field: &str| {
         ["status", "compartmentStatuses", name, "batchState", field].map(str::to_owned).into_iter()
     };
+    let fresh = json!(BatchState { current_batch: 1, ..BatchState::default() });
     let Some(batch) = &compartment.batch_state else {
-        let fresh: Map<String, Value> =
-            FRESH.iter().map(|(field, value)| ((*field).to_owned(), value())).collect();
         let path = path("").take(4);
-        fields.push(Field::new(path, None, Some(fresh.into())).with_any_old_value());
+        fields.push(Field::new(path, None, Some(fresh)).with_any_old_value());
         return;
     };
-    let now = [
-        json!(batch.current_batch),
-        json!(batch.consecutive_failures),
-        json!(batch.completed_nodes),
-        json!(batch.failed_nodes),
-        json!(batch.should_stop),
-        json!(batch.last_batch_size),
-        json!(batch.last_batch_failed),
-    ];
-    for ((field, fresh), now) in FRESH.iter().zip(now) {
-        let zero = now == json!(0) || now == json!(false);
-        let field = Field::new(path(field), (!zero).then_some(now), Some(fresh()));
-        fields.push(field.with_any_old_value());
+    let batch = json!(batch);
+    for (field, fresh) in fresh.as_object().into_iter().flatten() {
+        let now = Some(batch[field].clone()).filter(|now| *now != json!(0) && *now != json!(false));
+        fields.push(Field::new(path(field), now, Some(fresh.clone())).with_any_old_value());
     }
 }
 
 /// Whether a rollout is past its initial state.
 pub fn rollout_started(skyhook: &Skyhook) -> bool {
     let status = &skyhook.status;
-    let moved = |b: &BatchState| {
-        b.current_batch > 1
-            || b.should_stop
-            || b.last_batch_failed
-            || [b.consecutive_failures, b.completed_nodes, b.failed_nodes, b.last_batch_size]
-                .iter()
-                .any(|n| *n != 0)
+    let moved = |batch: &BatchState| {
+        let first = BatchState { current_batch: batch.current_batch.min(1), ..BatchState::default() };
+        json!(batch) != json!(first)
     };
     let mut batches = status.compartment_statuses.values().filter_map(|c| c.batch_state.as_ref());
     !status.node_priority.is_empty() || status.node_order_offset != 0 || batches.any(moved)
@@ -153,31 +131,17 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
                 _ => false,
             })
     };
-    let set = NodeSet::of(nodes.iter().filter(counted).map(|n| n.name.as_str()));
-    if !set.is_empty() {
+    let nodes = some_nodes(nodes.iter().filter(counted).map(|node| &*node.name));
+    if !nodes.is_empty() {
         effects.warn(format!(
-            "the batch counters of {} still count {} as complete or failed; with them, this operator version \
+            "the batch counters of {} still count {nodes} as complete or failed; with them, this operator version \
              might work on only one node at a time, and might not stop the rollout after failures; to restart \
              the batches, run `kubectl skyhook deployment-policy reset {}`",
             skyhook.reference(),
-            set.limited(6),
             skyhook.name()
         ));
     }
 }
-
-type Fresh = fn() -> Value;
-
-/// The seven fields of a batch state at the start of a rollout.
-const FRESH: [(&str, Fresh); 7] = [
-    ("currentBatch", || json!(1)),
-    ("consecutiveFailures", || json!(0)),
-    ("completedNodes", || json!(0)),
-    ("failedNodes", || json!(0)),
-    ("shouldStop", || json!(false)),
-    ("lastBatchSize", || json!(0)),
-    ("lastBatchFailed", || json!(false)),
-];
 
 fn nodes_in<'a>(
     cluster: &'a Cluster,
@@ -233,27 +197,29 @@ pub fn add(
     }
     if permanently_failed > 0 {
         plan.consequences.warn(format!(
-            "{permanently_failed} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package \
-             retry`; otherwise the rollout may stop again",
-            if permanently_failed == 1 { "node stays" } else { "nodes stay" },
+            "the status erroring stays on {} because a job has failed permanently: first retry the package with `kubectl skyhook \
+             package retry`; otherwise the rollout may stop again",
+            plural(permanently_failed, "node")
         ));
     }
     let fields = match compartments {
         Some(compartments) => of_compartments(skyhook, compartments, &nodes),
-        None => batches::reset(skyhook),
+        None => reset(skyhook),
     };
-    if let Some(fields) = fields.filter(|_| batches::rollout_started(skyhook) || !plan.is_empty()) {
+    if let Some(fields) = fields.filter(|_| rollout_started(skyhook) || !plan.is_empty()) {
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the rollout starts again from the first batch";
         plan.stage(vec![Step::new(target, Change::Status(fields), why)]);
     }
 }
 
+/// [`reset`] for the counters of these compartments only. `None` also if the status lacks one of them.
 fn of_compartments(skyhook: &Skyhook, compartments: &BTreeSet<&str>, nodes: &[&Node]) -> Option<Vec<Field>> {
+    skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();
-    for compartment in compartments {
-        fields.extend(batches::reset_compartment(skyhook, compartment)?);
+    for name in compartments {
+        counters(&mut fields, name, skyhook.status.compartment_statuses.get(*name)?);
     }
-    fields.extend(batches::leave(skyhook, nodes.iter().map(|n| n.name.as_str())));
+    fields.extend(leave(skyhook, nodes.iter().map(|n| n.name.as_str())));
     Some(fields)
 }

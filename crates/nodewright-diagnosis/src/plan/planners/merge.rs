@@ -1,13 +1,11 @@
 //! Merges several plans into one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::pause_guard;
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::plan::{Baseline, Consequences, Plan, PlanStage, Step, retain_stages};
-use crate::view::{NodeSet, list};
+use crate::plan::{Baseline, Change, Consequences, Plan, PlanStage, Step, retain_stages, some_nodes};
 
 /// Merges the plans in this order, with one pause of each custom resource around those that change it. `subject` is
 /// the name that a user types to confirm a plan with several subjects.
@@ -32,13 +30,14 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
             held.insert(step.target.name.clone(), skyhook);
         }
     }
-    let ends = held.values().filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title));
+    let ends = held.values().map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title));
     let (pauses, ends): (Vec<PlanStage>, Vec<PlanStage>) = ends.map(|[pause, end]| (pause, end)).unzip();
-    let mut parts: Vec<Part> = pauses.iter().map(Part::of_pause).collect();
+    let mut parts: Vec<Part> = pauses.iter().map(|pause| Part::of_stage(pause, cluster)).collect();
     for (part, pause) in parts.iter_mut().zip(pauses) {
         part.append(&mut plan, vec![pause], &[]);
     }
-    let mut taken: HashMap<Fingerprint, Vec<Step>> = HashMap::new();
+    // The changes so far, by the path of their object.
+    let mut taken: HashMap<String, Vec<Change>> = HashMap::new();
     for one in plans {
         let mut part = Part::of(&one, cluster);
         let shares = parts.iter().filter(|earlier| earlier.shares_with(&part));
@@ -50,7 +49,7 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
     for (at, end) in ends.into_iter().enumerate() {
         let under = parts.iter().filter(|part| part.shares_with(&parts[at]));
         let after: Vec<usize> = under.flat_map(|part| part.stages.clone()).collect();
-        Part::of_pause(&end).append(&mut plan, vec![end], &after);
+        Part::of_stage(&end, cluster).append(&mut plan, vec![end], &after);
     }
     retain_stages(&mut plan.stages, |stage| !stage.steps.is_empty() || stage.until.is_some());
     plan.forecast(&Baseline::of(cluster));
@@ -78,13 +77,8 @@ impl Part {
         }
     }
 
-    fn of_pause(stage: &PlanStage) -> Part {
-        let target = &stage.steps[0].target;
-        Part {
-            custom_resources: BTreeSet::from([target.name.clone()]),
-            objects: BTreeSet::from([target.path()]),
-            stages: Vec::new(),
-        }
+    fn of_stage(stage: &PlanStage, cluster: &Cluster) -> Part {
+        Part::of(&Plan { stages: vec![stage.clone()], ..Plan::default() }, cluster)
     }
 
     /// Whether both change the same object or work on the same custom resource: if the earlier one fails, the state for
@@ -110,22 +104,9 @@ impl Part {
 
 /// The value common to all plans; `None` if the values differ.
 fn common<'a>(plans: &'a [Plan], value: impl Fn(&'a Plan) -> Option<&'a str>) -> Option<&'a str> {
-    let values: BTreeSet<Option<&str>> = plans.iter().map(value).collect();
-    match values.len() {
-        1 => values.into_iter().next().flatten(),
-        _ => None,
-    }
-}
-
-/// Path and hash of a step. Each step is compared only with steps of the same fingerprint: node states may be
-/// long.
-type Fingerprint = (String, u64);
-
-fn fingerprint(step: &Step) -> Fingerprint {
-    let change = serde_json::to_string(&step.change).unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    change.hash(&mut hasher);
-    (step.target.path(), hasher.finish())
+    let mut values = plans.iter().map(value);
+    let first = values.next()?;
+    first.filter(|_| values.all(|value| value == first))
 }
 
 /// The stage without surrounding pauses and without steps that the merged plan already has; empty, without a wait, if
@@ -133,16 +114,15 @@ fn fingerprint(step: &Step) -> Fingerprint {
 fn remaining_stage(
     mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,
-    taken: &mut HashMap<Fingerprint, Vec<Step>>,
+    taken: &mut HashMap<String, Vec<Change>>,
 ) -> PlanStage {
     let waits_only = stage.steps.is_empty();
     let around = |step: &Step| step.change.is_hold() && held.contains_key(&step.target.name);
     stage.steps.retain(|step| {
-        let on_it = taken.entry(fingerprint(step)).or_default();
-        let again = on_it.iter().any(|done| done.change == step.change);
-        let stays = !again && !around(step);
+        let made = taken.entry(step.target.path()).or_default();
+        let stays = !made.contains(&step.change) && !around(step);
         if stays {
-            on_it.push(step.clone());
+            made.push(step.change.clone());
         }
         stays
     });
@@ -172,12 +152,11 @@ pub fn uninstalled_dependencies(
             let gone = placement.phase.is_absent() || placement.phase.is_uninstall();
             placement.malformed.is_none() && gone
         };
-        let set = NodeSet::of(nodes.iter().filter(lacks).map(|n| n.name.as_str()));
-        if !set.is_empty() {
+        let nodes = some_nodes(nodes.iter().filter(lacks).map(|node| &*node.name));
+        if !nodes.is_empty() {
             effects.warn(format!(
-                "{name} depends on {dependency}, which is uninstalled on {}: {name} waits there until the uninstall of \
-                 {dependency} is canceled",
-                set.limited(6),
+                "{name} depends on {dependency}, which is uninstalled on {nodes}: {name} waits there until the uninstall of \
+                 {dependency} is canceled"
             ));
         }
     }
@@ -205,38 +184,31 @@ pub fn dependants_stay(
 /// Warns about packages whose missing entry counts as uninstalled although no uninstall has run; returns whether there
 /// are any.
 pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects: &mut Consequences) -> bool {
-    let gated: Vec<&str> = packages
-        .iter()
-        .copied()
-        .filter(|name| skyhook.package(name).is_some_and(|p| p.uninstall().enabled))
-        .collect();
-    if gated.is_empty() {
-        return false;
+    let mut any = false;
+    for (name, package) in skyhook.packages().filter(|(_, package)| package.uninstall().enabled) {
+        if !packages.contains(name) {
+            continue;
+        }
+        any = true;
+        effects.warn(if skyhook.deleting() {
+            format!(
+                "{} is being deleted: {name} counts as uninstalled once removed from the node state, so the deletion does not \
+                 wait for it there, and its changes to the hosts remain",
+                skyhook.reference()
+            )
+        } else if skyhook.uninstalls(package) {
+            format!(
+                "{name} counts as uninstalled once removed from the node state: the remaining uninstall stages do not run, and \
+                 its changes to the hosts may remain"
+            )
+        } else {
+            format!(
+                "{name} counts as uninstalled until it has run again: it can be removed or downgraded without running its \
+                 uninstall"
+            )
+        });
     }
-    let names = list(&gated);
-    let (count, they, them, have, their) = match gated.len() {
-        1 => ("counts", "it", "it", "has", "its"),
-        _ => ("count", "they", "them", "have", "their"),
-    };
-    let asked_for = gated.iter().all(|name| skyhook.package(name).is_some_and(|p| skyhook.uninstalls(p)));
-    effects.warn(if skyhook.deleting() {
-        format!(
-            "{} is being deleted: {names} {count} as uninstalled once removed from the node state, so the deletion \
-             does not wait for {them} there, and {their} changes to the hosts remain",
-            skyhook.reference()
-        )
-    } else if asked_for {
-        format!(
-            "{names} {count} as uninstalled once removed from the node state: the remaining uninstall stages do not run, and \
-             {their} changes to the hosts may remain"
-        )
-    } else {
-        format!(
-            "{names} {count} as uninstalled until {they} {have} run again: {they} can be removed or \
-             downgraded without running {their} uninstall"
-        )
-    });
-    true
+    any
 }
 
 /// The permanently failed packages, with the nodes among these on which they do not continue.
@@ -265,7 +237,7 @@ pub fn stays_failed(skyhook: &Skyhook, package: &str, nodes: &[&str]) -> String 
     format!(
         "{package} has failed permanently on {} and does not continue there until you run `kubectl skyhook package retry \
          {package} --skyhook {} --node {}`{}",
-        NodeSet::of(nodes.iter().copied()).limited(6),
+        some_nodes(nodes),
         skyhook.name(),
         nodes[0],
         if nodes.len() == 1 { "" } else { "; repeat for each node" },
@@ -277,7 +249,7 @@ mod tests {
     use super::*;
     use crate::api::{ApiFlavor, keys};
     use crate::cluster::ClusterBuilder;
-    use crate::plan::{Change, Edit, Metadata, Target};
+    use crate::plan::{Edit, Metadata, Target};
 
     fn on_node(skyhook: &str, node: &str) -> Step {
         let key = keys::status(ApiFlavor::Skyhook, skyhook);

@@ -10,8 +10,8 @@ pub mod uninstall;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::error::Result;
-use crate::plan::{Consequences, Plan, Refusal};
-use crate::view::{NodeSet, plural, some_of};
+use crate::plan::{Consequences, Plan, Refusal, some_nodes};
+use crate::view::some_of;
 
 /// The sources of commands that only start or stop the operator's work.
 pub const NEEDS: [Source; 6] =
@@ -42,12 +42,11 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
 /// The state of a node cannot be read.
 pub fn refuse_unreadable(cluster: &Cluster, skyhook: &str, nodes: &[&Node]) -> Result<()> {
     let is_unreadable = |node: &&&Node| cluster.on_node(node, skyhook).is_some_and(NodeRecord::is_malformed);
-    let nodes = NodeSet::of(nodes.iter().filter(is_unreadable).map(|node| node.name.as_str()));
+    let nodes = some_nodes(nodes.iter().filter(is_unreadable).map(|node| &*node.name));
     if nodes.is_empty() {
         return Ok(());
     }
-    let (nodes, skyhook) = (nodes.limited(6).to_string(), skyhook.to_owned());
-    Err(Refusal::UnreadableState { nodes, skyhook }.into())
+    Err(Refusal::UnreadableState { nodes, skyhook: skyhook.to_owned() }.into())
 }
 
 /// Refuses a plan while unfinished objects of the older API hold the operator; with `force`, warns.
@@ -74,9 +73,7 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
         ),
         None => "kubectl skyhook diagnose stuck".to_owned(),
     };
-    let objects = plural(names.len(), &format!("{kind} object"));
-    let objects = format!("{objects} of the older API {}", if names.len() == 1 { "is" } else { "are" });
-    Err(Refusal::HeldByOlderApi { objects, names: names.join(", "), remedy }.into())
+    Err(Refusal::HeldByOlderApi { kind: kind.to_owned(), names: names.join(", "), remedy }.into())
 }
 
 /// Warns that a migration hold keeps the operator from acting.
@@ -105,13 +102,10 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         return Err(Refusal::OlderPodsUnknown { why: why.to_string(), name: name.to_owned() }.into());
     }
     let older = cluster.runs_of_older_operator(name);
-    let older = older.iter();
-    let alive: Vec<String> = older.map(|run| format!("{} on {}", run.reference(), run.node)).collect();
-    if alive.is_empty() {
+    let alive = older.iter().map(|run| format!("{} on {}", run.reference(), run.node));
+    let which = some_of(&alive.collect::<Vec<_>>(), 5);
+    if which.is_empty() {
         return Ok(());
     }
-    let are = if alive.len() == 1 { "is" } else { "are" };
-    let pods = format!("{} of the older operator {are}", plural(alive.len(), "pod"));
-    let (name, command) = (name.to_owned(), verb.to_owned());
-    Err(Refusal::OlderPodsRun { pods, name, which: some_of(&alive, 5), command }.into())
+    Err(Refusal::OlderPodsRun { name: name.to_owned(), which, command: verb.to_owned() }.into())
 }

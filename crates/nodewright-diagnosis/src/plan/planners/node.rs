@@ -1,23 +1,22 @@
 //! Changes to the operator's keys on a node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::node;
 use super::pause_guard;
-use crate::api::keys::{self, NodeKey};
+use crate::api::keys;
 use crate::api::{ApiFlavor, Meta, NodeState, Skyhook, Stage, State, Status};
 use crate::cluster::node::Taint;
 use crate::cluster::owners::Applier;
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Phase};
+use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
 use crate::error::{Error, Result};
 use crate::plan::step::as_new;
 use crate::plan::{
     At, Change, Condition, Consequences, Edit, Field, Hold, Metadata, Move, OnConflict, Plan, PlanStage,
-    Step, Target,
+    Step, Target, some_nodes,
 };
-use crate::view::NodeSet;
 
 /// Removes the annotations, the label and the cordon of one custom resource from a node, in one patch.
 ///
@@ -209,12 +208,9 @@ pub fn without_progress(mut change: Metadata, flavor: ApiFlavor, name: &str, on:
 /// Whether the cordon of a custom resource is an orphan: its owner no longer exists, or no longer selects the
 /// node.
 pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
-    match (cluster.skyhooks.ok(), cluster.skyhook(name)) {
-        // Custom resources that cannot be read may exist.
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(_), Some(skyhook)) => !skyhook.spec.node_selectors.matches(&node.labels),
-    }
+    let selects = |skyhook: &Skyhook| skyhook.spec.node_selectors.matches(&node.labels);
+    // Custom resources that cannot be read may exist.
+    cluster.skyhooks.ok().is_some() && !cluster.skyhook(name).is_some_and(selects)
 }
 
 /// The change that removes the runtime-required taint from a node; `None` if the node has no such taint.
@@ -254,16 +250,14 @@ pub fn added(
         onward: false,
         retried: false,
     };
-    let after = one.moved_text(annotation, now);
-    let edit = Edit::new(now, after.as_deref()).on_conflict(OnConflict::MoveEntries(vec![one]));
-    Metadata::default().annotation(annotation, edit)
+    Metadata::default().annotation(annotation, Edit::moving(annotation, now, vec![one]))
 }
 
 fn edit<'a>(
     state: &NodeState,
     wanted: impl Iterator<Item = (&'a str, Option<(&'a Stage, &'a State)>)>,
 ) -> Metadata {
-    let mut change = Metadata::default();
+    let mut moves: BTreeMap<&str, (&str, Vec<Move>)> = BTreeMap::new();
     for (key, to) in wanted {
         let Some(entry) = state.entry(key) else {
             continue;
@@ -271,24 +265,13 @@ fn edit<'a>(
         let from = At::of(state, entry);
         let to = to.map(|(stage, to)| At { stage: stage.clone(), state: to.clone(), ..from.clone() });
         let (annotation, text) = state.annotation_of(key).expect("the state has the entry");
-        // Both entries may be in one annotation: apply the second edit to the result of the first.
-        let so_far = change.annotations.remove(annotation);
         let one = Move { entry: key.to_owned(), from: Some(from), onward: to.is_none(), retried: false, to };
-        let (to, mut moves) = match so_far {
-            None => (one.moved_text_in(annotation, state), Vec::new()),
-            Some(edit) => {
-                let to = one.moved_text(annotation, edit.to.as_deref());
-                match edit.on_conflict {
-                    OnConflict::MoveEntries(moves) => (to, moves),
-                    _ => (to, Vec::new()),
-                }
-            }
-        };
-        moves.push(one);
-        let edit = Edit::new(Some(text), to.as_deref()).on_conflict(OnConflict::MoveEntries(moves));
-        change = change.annotation(annotation, edit);
+        moves.entry(annotation).or_insert((text, Vec::new())).1.push(one);
     }
-    change
+    let edits = moves.into_iter().map(|(annotation, (text, moves))| {
+        (annotation.to_owned(), Edit::moving(annotation, Some(text), moves))
+    });
+    Metadata { annotations: edits.collect(), ..Metadata::default() }
 }
 
 /// Maximum wait for the deletion of the old object, in seconds.
@@ -297,8 +280,6 @@ const AT_MOST: u64 = 60;
 const SEEN_WITHIN: u64 = 20;
 /// The annotation for the reason of the recreation.
 const REASON: &str = "kubectl-skyhook/undelete-reason";
-/// Maximum number of node-name ranges in a warning.
-const SHOWN: usize = 6;
 
 /// A custom resource that is recreated.
 pub struct Recreation<'a> {
@@ -308,8 +289,6 @@ pub struct Recreation<'a> {
     pub skyhook: Skyhook,
     object: Value,
     stages: Vec<PlanStage>,
-    /// The restored node states.
-    states: Vec<(&'a str, NodeState)>,
     /// The end of our pause, which is on the old object or on the new one.
     release: Option<Hold>,
     pub effects: Consequences,
@@ -340,7 +319,6 @@ impl<'a> Recreation<'a> {
             skyhook,
             object,
             stages: Vec::new(),
-            states: Vec::new(),
             release: None,
             effects: Consequences::default(),
         })
@@ -363,18 +341,15 @@ impl<'a> Recreation<'a> {
             let node = self.cluster.node(&step.target.name);
             let same =
                 |n: &&Node| step.target.uid.is_none() || step.target.uid.as_deref() == n.uid.as_deref();
-            let Some(node) = node.filter(same) else {
-                gone.push(&step.target.name);
-                continue;
-            };
-            self.note(node, &step.change);
-            kept.push(step.clone());
+            match node.filter(same) {
+                Some(_) => kept.push(step.clone()),
+                None => gone.push(&step.target.name),
+            }
         }
         if !gone.is_empty() {
-            let set = NodeSet::of(gone);
             self.effects.warn(format!(
                 "data removed from deleted or replaced nodes is not restored: {}",
-                set.limited(SHOWN)
+                some_nodes(gone)
             ));
         }
         if !kept.is_empty() {
@@ -382,34 +357,14 @@ impl<'a> Recreation<'a> {
         }
     }
 
-    /// Records the node state that a step restores.
-    fn note(&mut self, node: &'a Node, change: &Change) {
-        let Change::Metadata(metadata) = change else {
-            return;
-        };
-        let mut state = NodeState::default();
-        for (key, edit) in &metadata.annotations {
-            let parsed = NodeKey::parse(self.flavor, key);
-            if let (Some(NodeKey::NodeState { skyhook, package }), Some(text)) = (parsed, &edit.to)
-                && skyhook == self.skyhook.name()
-            {
-                state.add(key, package, text);
-            }
-        }
-        if !state.entries().is_empty() {
-            self.states.push((&node.name, state));
-        }
-    }
-
     /// Pauses the old object if the operator may act on it, removes the operator's finalizer, and waits until
     /// the object is deleted.
     pub fn let_go(&mut self, old: &Skyhook, no_pause: bool) {
-        if !no_pause
-            && pause_guard::acts(self.cluster, old)
-            && let Some([first, _]) = pause_guard::ends(self.cluster, old, &self.purpose())
-        {
-            self.stages.push(first);
-            self.release = pause_guard::pair(self.cluster, old, &self.purpose()).map(|[_, end]| end);
+        if !no_pause && pause_guard::acts(self.cluster, old) {
+            let [pause, _] = pause_guard::ends(self.cluster, old, &self.purpose());
+            let [_, release] = pause_guard::pair(self.cluster, old, &self.purpose());
+            self.stages.push(pause);
+            self.release = Some(release);
         }
         let target = self.target(old.metadata.uid.as_deref());
         let entry = self.flavor.finalizer();
@@ -426,11 +381,10 @@ impl<'a> Recreation<'a> {
         ));
         let package_runs = self.cluster.package_runs();
         let at_work = package_runs.all().iter().filter(|run| run.skyhook == old.name() && run.alive());
-        let on = NodeSet::of(at_work.map(|run| run.node));
-        if !on.is_empty() {
+        let nodes = some_nodes(at_work.map(|run| run.node));
+        if !nodes.is_empty() {
             self.effects.warn(format!(
-                "package pods are running on {}: removing the old object kills them while they modify the hosts",
-                on.limited(SHOWN)
+                "package pods are running on {nodes}: removing the old object kills them while they modify the hosts"
             ));
         }
     }
@@ -508,19 +462,10 @@ impl<'a> Recreation<'a> {
         }
         let (cluster, skyhook) = (self.cluster, &self.skyhook);
         let mut effects = self.effects;
-        let rerun = cluster.selected(skyhook).any(|node| {
-            let restored = self.states.iter().find(|(name, _)| *name == node.name).map(|(_, state)| state);
-            let on = cluster.on_node(node, skyhook.name()).and_then(|on| on.state.as_deref());
-            // Absent implies a requested uninstall.
-            let done = |name| {
-                matches!(skyhook.phase(cluster, name, restored.or(on)), Phase::Complete | Phase::Absent)
-            };
-            skyhook.packages().any(|(name, _)| !done(name))
-        });
-        if rerun {
-            effects.warn("packages that were not complete, or whose uninstall had started, run again (see the effects)");
-        }
-        effects.warn("the uid, status and batch state are not preserved");
+        effects.warn(
+            "the uid, status and batch state are not preserved; packages that were not complete, or whose uninstall had started, \
+             run again (see the effects)",
+        );
         let policy = &skyhook.spec.deployment_policy;
         let policies = cluster.policies.items();
         if !policy.is_empty()
@@ -563,14 +508,10 @@ fn warn_by(plan: &mut Plan, metadata: impl Fn(&Target) -> Option<Meta>) {
 }
 
 fn warning(plan: &Plan, step: &Step, metadata: &impl Fn(&Target) -> Option<Meta>) -> Option<String> {
-    let made = |target: &Target| {
-        let made = |step: &Step| matches!(step.change, Change::Create(_));
-        plan.steps().any(|step| made(step) && step.target.same_object_name(target))
-    };
     let meta = match &step.change {
         Change::Create(object) => serde_json::from_value(object["metadata"].clone()).ok()?,
         // The plan recreates the object.
-        Change::Finalizer { .. } | Change::Delete { .. } if made(&step.target) => return None,
+        change if change.removes() && plan.changes(&step.target, Change::creates) => return None,
         Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. } => metadata(&step.target)?,
         _ => return None,
     };

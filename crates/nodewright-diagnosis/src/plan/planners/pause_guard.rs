@@ -1,11 +1,13 @@
 //! Pause, act, resume: for writes to keys that the operator may write concurrently.
 
-use crate::api::{ApiFlavor, Entry, Executor, Skyhook, State, Status};
+use crate::api::{Entry, Executor, Skyhook, State, Status};
 use crate::cluster::hold::{self, HolderActivity};
 use crate::cluster::{Certainty, Cluster, Node, PackageRun, Source};
 use crate::error::{Error, Result};
-use crate::plan::{Change, Condition, Consequences, Hold, Kind, Plan, PlanStage, Refusal, Step, Target};
-use crate::view::{NodeSet, ago, shell_words};
+use crate::plan::{
+    Change, Condition, Consequences, Hold, Kind, Plan, PlanStage, Refusal, Step, Target, some_nodes,
+};
+use crate::view::{NodeSet, ago, shell_words, some_of};
 
 /// Maximum wait for the operator to observe a pause, in seconds.
 const AT_MOST: u64 = 20;
@@ -77,17 +79,11 @@ pub fn end_failing(
             }
         }
     }
-    if stands_still && let Some(first) = at_work.first() {
-        let more = match at_work.len() {
-            1 => String::new(),
-            n => format!(" and {} more", n - 1),
-        };
-        let (are, end, its, package) = match at_work.len() {
-            1 => ("is", "it ends", "its result overwrites", "the package does"),
-            _ => ("are", "they end", "their results overwrite", "the packages do"),
-        };
+    if stands_still && !at_work.is_empty() {
         plan.consequences.warn(format!(
-            "{first}{more} {are} still running: wait until {end}; otherwise {its} this change, and {package} not run again"
+            "still running: {}; wait for the end, otherwise the result overwrites this change, and the package does not run \
+             again",
+            some_of(&at_work, 1)
         ));
     }
     if failing.is_empty() {
@@ -110,6 +106,9 @@ pub fn warn_of_halt(
     package: Option<&str>,
     plan: &mut Plan,
 ) {
+    if !acts(cluster, skyhook) {
+        return;
+    }
     let package_runs = cluster.package_runs_for(skyhook.name());
     let at_work = nodes
         .iter()
@@ -119,33 +118,22 @@ pub fn warn_of_halt(
         .filter(|run| run.pods.iter().any(|pod| !pod.ended()));
     let (silent, at_work): (Vec<_>, Vec<_>) =
         at_work.partition(|run| cluster.node(run.node).is_some_and(Node::is_silent));
-    if !silent.is_empty() && acts(cluster, skyhook) {
-        let silent = NodeSet::of(silent.iter().map(|run| run.node)).limited(SHOWN);
+    if !silent.is_empty() {
+        let silent = some_nodes(silent.iter().map(|run| run.node));
         plan.consequences.warn(format!(
             "the pods of running stages on {silent} end only once the kubelet there reports again or they are force-deleted; \
-             until then, the operator does nothing for {}",
-            halted(cluster)
+             until then, the operator does nothing for any custom resource"
         ));
     }
     let graces = at_work
         .into_iter()
         .flat_map(|run| run.pods.iter().filter(|p| !p.ended()))
         .map(|p| p.spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE));
-    let Some(longest) = graces.max().filter(|_| acts(cluster, skyhook)) else {
-        return;
-    };
-    plan.consequences.warn(format!(
-        "a running stage is terminated; until its pod has ended, which may take up to {longest} s, the \
-         operator does nothing for {}",
-        halted(cluster)
-    ));
-}
-
-/// The custom resources for which the operator does nothing while a Job terminates.
-fn halted(cluster: &Cluster) -> String {
-    match cluster.skyhooks.items().len() {
-        1 => "its custom resource".to_owned(),
-        n => format!("any of the {n} custom resources"),
+    if let Some(longest) = graces.max() {
+        plan.consequences.warn(format!(
+            "a running stage is terminated; until its pod has ended, which may take up to {longest} s, the operator does \
+             nothing for any custom resource"
+        ));
     }
 }
 
@@ -170,35 +158,27 @@ pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) 
     }
     let package_runs = cluster.package_runs_for(name);
     let runs = |node: &&&Node| package_runs.any_alive_on(name, &node.name);
-    let running: Vec<&Node> = nodes.iter().filter(runs).copied().collect();
-    if running.is_empty() {
+    let nodes = some_nodes(nodes.iter().filter(runs).map(|node| &*node.name));
+    if nodes.is_empty() {
         return Ok(());
     }
-    let nodes = NodeSet::of(running.iter().map(|node| node.name.as_str())).limited(6).to_string();
     Err(Refusal::StagesOfDeleted { name: name.to_owned(), nodes }.into())
 }
 
 /// Wraps the stages of a plan between a confirmed pause and its end, with a warning.
 pub fn wrap(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
-    let Some([first, last]) = ends(cluster, skyhook, &plan.title) else {
-        return plan;
-    };
-    let mut stages = vec![first];
-    stages.extend(plan.stages);
-    stages.push(last);
+    let [first, last] = ends(cluster, skyhook, &plan.title);
+    let stages = std::iter::once(first).chain(plan.stages).chain([last]).collect();
     let mut consequences = plan.consequences;
-    let reference = skyhook.reference();
-    consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
-        Some(Executor::Job) => format!(
-            "{reference} is paused while changes are applied (--no-pause skips this), so running stages are \
-             stopped and then restarted; the resume also ends a pause set with kubectl annotate in the \
-             meantime"
-        ),
-        _ => format!(
-            "{reference} is paused while changes are applied (--no-pause skips this); the resume also ends \
-             a pause set with kubectl annotate in the meantime"
-        ),
-    });
+    let restarts = match cluster.flavor().executor() {
+        Executor::Job => ", so running stages are stopped and then restarted",
+        Executor::Pod => "",
+    };
+    consequences.warn(format!(
+        "{} is paused while changes are applied (--no-pause skips this){restarts}; the resume also ends a pause set with \
+         kubectl annotate in the meantime",
+        skyhook.reference()
+    ));
     Plan { stages, consequences, ..plan }
 }
 
@@ -237,26 +217,19 @@ pub fn stage_is_running(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStag
 }
 
 /// The stage that pauses the operator and waits until it is paused, and the stage that resumes it.
-pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanStage; 2]> {
-    let target = target(skyhook)?;
-    let [hold, release] = pair(cluster, skyhook, title)?;
+pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> [PlanStage; 2] {
+    let target = Target::of_skyhook(cluster.flavor(), skyhook);
+    let [hold, release] = pair(cluster, skyhook, title);
     let pause = PlanStage::of(vec![Step::new(target.clone(), Change::Hold(hold), "pauses the operator")]);
-    Some([pause.awaiting(target.clone(), Condition::Paused, AT_MOST), end(target, release)])
+    [pause.awaiting(target.clone(), Condition::Paused, AT_MOST), end(target, release)]
 }
 
 /// A pause for a plan of this title, and its end.
-pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[Hold; 2]> {
-    let key = skyhook.flavor()?.key("pause");
+pub fn pair(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> [Hold; 2] {
+    let key = cluster.flavor().key("pause");
     let annotations = |key: &str| skyhook.metadata.annotations.get(key).map(String::as_str);
     let left = skyhook.hold().filter(|_| cluster.left_paused(skyhook));
-    Some(Hold::around(&key, title, annotations, left.map(|h| h.identity)))
-}
-
-/// The stage that ends a pause left behind by an earlier plan; `None` if there is none.
-pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
-    let hold = skyhook.hold().filter(|_| cluster.left_paused(skyhook))?;
-    let key = skyhook.flavor()?.key("pause");
-    Some(end(target(skyhook)?, Hold::end(&key, &hold)))
+    Hold::around(&key, title, annotations, left.map(|h| h.identity))
 }
 
 /// The stage that ends a pause; it runs regardless of earlier results.
@@ -264,13 +237,6 @@ pub fn end(target: Target, release: Hold) -> PlanStage {
     let step = Step::new(target, Change::Release(release), "resumes the operator");
     PlanStage { steps: vec![step.may_be_gone()], always: true, ..PlanStage::default() }
 }
-
-fn target(skyhook: &Skyhook) -> Option<Target> {
-    Some(Target::of_skyhook(skyhook.flavor()?, skyhook))
-}
-
-/// Maximum number of node-name ranges in a message.
-const SHOWN: usize = 6;
 
 /// Puts a plan between a pause and its end.
 ///
@@ -288,16 +254,13 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     if others.is_empty() {
         return Ok(wrap(cluster, plan, skyhook));
     }
-    let set = NodeSet::of(&others);
     let given_up = format!(
-        "{} failed permanently on {}: a pause makes the operator set the status of {} to `waiting`, and it never retries \
-         the stage",
-        if others.len() == 1 { "a job has" } else { "jobs have" },
-        set.limited(SHOWN),
-        if others.len() == 1 { "the node" } else { "the nodes" },
+        "a job has failed permanently on {}: a pause makes the operator set the status there to `waiting`, and it never \
+         retries the stage",
+        some_nodes(&others)
     );
     if stage_is_running(cluster, skyhook, &plan.stages) {
-        let nodes = shell_words(&["--node", &set.to_string()]);
+        let nodes = shell_words(&["--node", &NodeSet::of(&others).to_string()]);
         return Err(Refusal::PauseHidesFailures { failed: given_up, nodes }.into());
     }
     plan.consequences.warn(format!(
@@ -331,8 +294,10 @@ pub fn around_if_needed(
 
 /// The plan, extended by the end of a pause that an earlier attempt left behind, if there is one.
 pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Plan {
-    if let Some(end) = left_behind(cluster, skyhook) {
-        plan.stages.push(end);
+    if let Some(hold) = skyhook.hold().filter(|_| cluster.left_paused(skyhook)) {
+        let flavor = cluster.flavor();
+        let release = Hold::end(&flavor.key("pause"), &hold);
+        plan.stages.push(end(Target::of_skyhook(flavor, skyhook), release));
         plan.consequences.warn(format!(
             "an earlier attempt left {} paused: this command ends that pause, and the operator continues",
             skyhook.reference()
@@ -374,28 +339,17 @@ pub fn refuse_end(
     let Some((hold, state)) = cluster.hold(skyhook) else {
         return Ok(());
     };
-    let words = words(cluster, skyhook, &hold);
-    match state {
-        HolderActivity::AtWork if !force => Err(refused(
-            cluster,
-            skyhook,
-            &hold,
-            "wait until that command ends; to end the pause anyway:",
-            " --force",
-        )),
-        HolderActivity::Ended => {
-            effects.warn(format!("{words}, which has ended"));
-            Ok(())
+    let is_running = match state {
+        HolderActivity::AtWork if !force => {
+            let hint = "wait until that command ends; to end the pause anyway:";
+            return Err(refused(cluster, skyhook, &hold, hint, " --force"));
         }
-        HolderActivity::AtWork => {
-            effects.warn(format!("{words}, which is still running"));
-            Ok(())
-        }
-        _ => {
-            effects.warn(format!("{words}, which may still be running"));
-            Ok(())
-        }
-    }
+        HolderActivity::AtWork => "is still running",
+        HolderActivity::Ended => "has ended",
+        _ => "may still be running",
+    };
+    effects.warn(format!("{}, which {is_running}", words(cluster, skyhook, &hold)));
+    Ok(())
 }
 
 fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &hold::Hold<'_>) -> String {

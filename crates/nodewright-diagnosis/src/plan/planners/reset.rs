@@ -11,8 +11,9 @@ use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::Result;
 use crate::plan::{
     Change, Consequences, Edit, Metadata, OnConflict, Plan, PlanStage, Refusal, RemovedEntry, Step, Target,
+    some_nodes,
 };
-use crate::view::{NodeSet, plural};
+use crate::view::plural;
 
 /// The scope of a reset.
 #[derive(Debug)]
@@ -33,11 +34,17 @@ pub struct ResetRequest<'a> {
 ///
 /// # Errors
 ///
-/// A [`Refusal`]: `Unmigrated`; of one package, `UnreadableState`, and `WouldBeSkipped` if it would never run again;
-/// unless forced, `StagesOfDeleted` and `HeldByOlderApi`; and of the pause ([`pause_guard::around_if_needed`]), unless
-/// it is switched off, `PausedByCommand` and `PauseHidesFailures`. With `--unreadable`, [`restore`] also returns
-/// `NoCopyOfState`. What every change may be refused for: `OtherApi` while the cluster is read, `TooManyNodes` and
-/// `ChangedSincePreview` in `ctx/execute.rs`, `NotConfirmed`, `NobodyToAsk` and `NotEnough` in `ctx/process.rs`.
+/// A [`Refusal`]; without a name, that of any custom resource refuses all:
+///
+/// - `Unmigrated` ([`refuse_unmigrated`]);
+/// - of one package, `UnreadableState` ([`refuse_unreadable`]), and `WouldBeSkipped` if it would never run again ([`refuse`]);
+/// - unless forced, `StagesOfDeleted` ([`pause_guard::refuse_running_leftovers`]) and `HeldByOlderApi` ([`refuse_held`]);
+/// - unless no pause is wanted, `PausedByCommand` and `PauseHidesFailures` ([`pause_guard::around_if_needed`]);
+/// - with `--unreadable`, `NoCopyOfState` ([`restore`]).
+///
+/// Every change may be refused for `OtherApi` while the cluster is read, `TooManyNodes` (both in `ctx/execute.rs`),
+/// `NotConfirmed`, `NobodyToAsk` and `NotEnough` (the answer, in `ctx/process.rs`), and `ChangedSincePreview`
+/// ([`growth`](crate::plan::growth) after the answer, and the preconditions before the first request).
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
@@ -311,31 +318,25 @@ impl<'a> ResetPlanner<'a> {
                 "afterwards, this command checks that the operator does not record the removed state again";
             effects.notes.push(checked.to_owned());
         }
-        if let Some(skyhook) = self.skyhook.filter(|s| !s.deleting())
-            && !self.request.batches
-        {
-            batches::warn_of_counters(self.cluster, skyhook, &self.reruns, &mut effects);
-        }
         if let Some(skyhook) = self.skyhook {
+            if !skyhook.deleting() && !self.request.batches {
+                batches::warn_of_counters(self.cluster, skyhook, &self.reruns, &mut effects);
+            }
             let bypassed = merge::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
             effects.loses_record |= bypassed;
-        }
-        if let Some(skyhook) = self.skyhook
-            && let Some((package, _)) = self.request.package
-            && !self.reruns.is_empty()
-        {
-            let targets: Vec<(&Node, &NodeRecord)> =
-                self.touched.iter().filter_map(|node| Some((*node, self.record_on(node)?))).collect();
-            merge::dependants_stay(skyhook, package, &targets, &mut effects);
-        }
-        if let Some(skyhook) = self.skyhook
-            && self.request.retaint
-            && !skyhook.spec.auto_taint_new_nodes
-        {
-            effects.warn(format!(
-                "--retaint has no effect: {} does not set autoTaintNewNodes",
-                skyhook.reference()
-            ));
+            if let Some((package, _)) = self.request.package
+                && !self.reruns.is_empty()
+            {
+                let targets: Vec<(&Node, &NodeRecord)> =
+                    self.touched.iter().filter_map(|node| Some((*node, self.record_on(node)?))).collect();
+                merge::dependants_stay(skyhook, package, &targets, &mut effects);
+            }
+            if self.request.retaint && !skyhook.spec.auto_taint_new_nodes {
+                effects.warn(format!(
+                    "--retaint has no effect: {} does not set autoTaintNewNodes",
+                    skyhook.reference()
+                ));
+            }
         }
         if self.recorded > 0 {
             let nodes = plural(self.recorded, "node");
@@ -403,7 +404,7 @@ pub fn refuse(
     }
     Err(Refusal::WouldBeSkipped {
         package: package.to_owned(),
-        nodes: NodeSet::of(&stranded).limited(6).to_string(),
+        nodes: some_nodes(&stranded),
         skyhook: skyhook.name().to_owned(),
         node: stranded[0].to_owned(),
     }
@@ -431,20 +432,15 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
     let mut plan = Plan::new("", skyhook.name());
     let mut steps = Vec::new();
     for node in nodes {
-        let Some(on) = cluster.on_node(node, skyhook.name()) else {
+        let Some(on) = cluster.on_node(node, skyhook.name()).filter(|on| on.is_malformed()) else {
             continue;
         };
-        match repaired(skyhook, node, on) {
-            Err(CannotRepair::NothingMalformed) => {}
-            Err(CannotRepair::NoCopy) => {
-                let (skyhook, node) = (skyhook.name().to_owned(), node.name.to_string());
-                return Err(Refusal::NoCopyOfState { skyhook, node }.into());
-            }
-            Ok(change) => {
-                let why = "restores the state that the operator last read";
-                steps.push(Step::new(Target::of_node(node), Change::Metadata(change), why));
-            }
-        }
+        let Some(change) = repaired(skyhook, node, on) else {
+            let (skyhook, node) = (skyhook.name().to_owned(), node.name.to_string());
+            return Err(Refusal::NoCopyOfState { skyhook, node }.into());
+        };
+        let why = "restores the state that the operator last read";
+        steps.push(Step::new(Target::of_node(node), Change::Metadata(change), why));
     }
     plan.title = format!("restore the node state of {} on {}", skyhook.name(), plural(steps.len(), "node"));
     if !steps.is_empty() {
@@ -455,30 +451,10 @@ pub fn restore(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], force: boo
     Ok(plan)
 }
 
-/// Why the node state cannot be restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CannotRepair {
-    /// There is no node state, or it is readable.
-    NothingMalformed,
-    /// The status of the custom resource contains no usable copy.
-    NoCopy,
-}
-
-/// Restores the malformed part of a node state from the operator's copy.
-///
-/// # Errors
-///
-/// Nothing is malformed; or there is no copy, so that only a reset helps.
-pub fn repaired(
-    skyhook: &Skyhook,
-    node: &Node,
-    on: &NodeRecord,
-) -> std::result::Result<Metadata, CannotRepair> {
-    let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
-    if state.malformed().is_empty() {
-        return Err(CannotRepair::NothingMalformed);
-    }
-    let copy = skyhook.status.node_state.of(&node.name).ok_or(CannotRepair::NoCopy)?;
+/// Restores the malformed part of a node state from the operator's copy; `None` without a usable copy.
+pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Option<Metadata> {
+    let state = on.state.as_ref()?;
+    let copy = skyhook.status.node_state.of(&node.name)?;
     let mut change = Metadata::default();
     let mut after = NodeState::default();
     for (key, text) in state.annotations() {
@@ -486,7 +462,7 @@ pub fn repaired(
         let text = match state.malformed().iter().find(|m| m.annotation == key) {
             None => text.to_owned(),
             Some(malformed) => {
-                let text = restored(&copy, package).ok_or(CannotRepair::NoCopy)?;
+                let text = restored(&copy, package)?;
                 let edit = Edit::new(Some(&malformed.text), Some(&text));
                 change = change.annotation(key, edit);
                 text
@@ -494,7 +470,7 @@ pub fn repaired(
         };
         after.add(key, package, &text);
     }
-    if after.malformed().is_empty() { Ok(change) } else { Err(CannotRepair::NoCopy) }
+    after.malformed().is_empty().then_some(change)
 }
 
 /// The text of an annotation from the copy: the entries of all packages, or the entry of `package`.

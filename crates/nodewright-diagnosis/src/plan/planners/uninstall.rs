@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::api::{Entry, Executor, Package, Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, Phase};
 use crate::plan::{Change, Consequences, Field, Guard, Step, Target};
-use crate::view::{NodeSet, list, plural};
+use crate::view::{NodeSet, plural, some_of};
 
 /// Nodes by the effect of an uninstall.
 #[derive(Debug, Default)]
@@ -86,10 +86,6 @@ pub fn nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     }
 }
 
-pub fn first<'a>(entries: &[(&'a Node, &'a Entry)]) -> Option<(&'a Node, &'a Entry)> {
-    entries.first().copied()
-}
-
 /// A package with its custom resource and nodes.
 #[derive(Clone, Copy)]
 pub struct ImpactNotes<'a> {
@@ -118,17 +114,14 @@ impl ImpactNotes<'_> {
                 nodes(survey.absent.iter().copied())
             ));
         }
-        let few = survey.unfinished.len() <= 3;
-        for (node, entry) in survey.unfinished.iter().filter(|_| few) {
-            effects.warn(format!(
-                "on {}, {name} is at {} ({}): the uninstall starts only after this stage is complete",
-                node.name, entry.stage, entry.state
-            ));
+        let mut unfinished: BTreeMap<(&Stage, &State), Vec<&Node>> = BTreeMap::new();
+        for (node, entry) in &survey.unfinished {
+            unfinished.entry((&entry.stage, &entry.state)).or_default().push(node);
         }
-        if !few {
+        for ((stage, state), on) in unfinished {
             effects.warn(format!(
-                "{name} is not complete on {}: the uninstall starts there only after the current stage is complete",
-                nodes(survey.unfinished.iter().map(|(n, _)| *n))
+                "on {}, {name} is at {stage} ({state}): the uninstall starts only after this stage is complete",
+                nodes(on)
             ));
         }
         let mut others: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
@@ -154,14 +147,10 @@ impl ImpactNotes<'_> {
             let uninstall = self.skyhook.package(dependant).map(Package::uninstall);
             !removed_before.contains(dependant) && !uninstall.is_some_and(|u| u.enabled && u.apply)
         });
-        if !staying.is_empty() {
-            let (verb, them) = match staying.len() {
-                1 => ("depends", format!("{} stays installed, but is", staying[0])),
-                _ => ("depend", "they stay installed, but are".to_owned()),
-            };
+        for dependant in staying {
             effects.warn(format!(
-                "{} {verb} on {name}: {them} blocked until {name} is installed again (SKY111)",
-                list(&staying)
+                "{dependant} depends on {name}: {dependant} stays installed, but is blocked until {name} is installed again \
+                 (SKY111)"
             ));
         }
         if enables {
@@ -198,10 +187,8 @@ impl ImpactNotes<'_> {
     /// Adds the effects of canceling a requested uninstall now.
     pub fn cancel(self, effects: &mut Consequences) {
         let ImpactNotes { cluster, name, survey, .. } = self;
-        let at = |stage: Stage| {
-            let at: Vec<&Node> =
-                survey.begun.iter().filter(|(_, e)| e.stage == stage).map(|(n, _)| *n).collect();
-            at
+        let at = |stage: Stage| -> Vec<&Node> {
+            survey.begun.iter().filter(|(_, e)| e.stage == stage).map(|(n, _)| *n).collect()
         };
         let reset = at(Stage::Uninstall);
         let beyond = at(Stage::UninstallInterrupt);
@@ -227,9 +214,8 @@ impl ImpactNotes<'_> {
         }
         if !survey.absent.is_empty() {
             effects.notes.push(format!(
-                "{name} is not on {}; it will be installed there{}",
-                nodes(survey.absent.iter().copied()),
-                if survey.is_absent() { "" } else { " again" }
+                "{name} is not on {}; it will be installed there",
+                nodes(survey.absent.iter().copied())
             ));
         }
         let package_runs = cluster.package_runs_for(self.skyhook.name());
@@ -240,19 +226,14 @@ impl ImpactNotes<'_> {
         });
         let running: Vec<String> = running.collect();
         if !running.is_empty() {
-            let more = running.len().saturating_sub(3);
-            let shown = running[..running.len() - more].join(", ");
-            let more = match more {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
+            let running = some_of(&running, 3);
             match cluster.flavor().executor() {
                 Executor::Pod => effects.warn(format!(
-                    "the operator does not stop {shown}{more}: the uninstall may still finish there; a pod that never \
+                    "the operator does not stop {running}: the uninstall may still finish there; a pod that never \
                      ends blocks the cancellation on all nodes (SKY105)"
                 )),
                 Executor::Job => effects.notes.push(format!(
-                    "the operator deletes {shown}{more}; anything uninstalled by then is installed again"
+                    "the operator deletes {running}; anything uninstalled by then is installed again"
                 )),
             }
         }
@@ -307,11 +288,11 @@ pub fn out_of_the_spec(
     removed_before: &[&str],
 ) -> Step {
     let mut whole = package.whole.clone();
-    whole["uninstall"] = json!({"enabled": true, "apply": true});
-    if let Some(before) = package.whole["uninstall"].as_object() {
-        whole["uninstall"] = json!(before);
-        whole["uninstall"]["enabled"] = json!(true);
-        whole["uninstall"]["apply"] = json!(true);
+    if !whole["uninstall"].is_object() {
+        whole["uninstall"] = json!({});
+    }
+    for field in ["enabled", "apply"] {
+        whole["uninstall"][field] = json!(true);
     }
     // Accept any old value: the operator fills in the package's name.
     let field = Field::new(path(name, &[]), Some(whole), None).with_any_old_value();

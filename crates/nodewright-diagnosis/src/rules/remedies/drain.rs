@@ -83,14 +83,13 @@ fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
 /// Adds remedies that repair the pod, or let the API server evict it although it is not ready.
 fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
     let policy = r#"{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}"#;
-    let object = ["poddisruptionbudget", "-n", budget.namespace(), budget.name()];
-    let patch = ["--type=merge", "-p", policy];
+    let (namespace, name) = (budget.namespace(), budget.name());
     finding
         .describe_pod("See why the pod is not ready, and repair the workload", pod)
         .kubectl(
             Grade::B3,
             "Or let the API server evict pods that are not ready",
-            ["patch"].into_iter().chain(object).chain(patch),
+            ["patch", "poddisruptionbudget", "-n", namespace, name, "--type=merge", "-p", policy],
         )
         .caveat("pods that are not ready are then evicted regardless of this PodDisruptionBudget");
 }

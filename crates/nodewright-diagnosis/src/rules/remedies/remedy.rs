@@ -1,17 +1,10 @@
 //! Remedies: commands that help against a finding, with preconditions and undo.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
-use std::rc::Rc;
-
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::api::{ApiFlavor, Shared, Skyhook};
-use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::model::{Model, Simulation};
-use crate::plan::planners::merge::{permanently_failed, stays_failed};
-use crate::rules::{Finding, Grade, Subject};
+use crate::rules::{Grade, Subject};
 use crate::view::shell_words;
 
 /// A command that remedies a finding.
@@ -33,10 +26,6 @@ pub struct Remedy {
     /// Whether `undo` can revert the command; absent if the command changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
-    /// The same command for all nodes with the problem, as a list of arguments; absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(skip)]
-    pub for_all_nodes: Option<Vec<String>>,
     /// Limits and risks of the command; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
@@ -96,13 +85,8 @@ impl RemedyTemplate {
 impl Remedy {
     /// The remedy with changed words in its commands.
     fn with_words(mut self, change: impl FnMut(&mut String)) -> Remedy {
-        self.argv.iter_mut().chain(self.for_all_nodes.iter_mut().flatten()).for_each(change);
+        self.argv.iter_mut().for_each(change);
         self
-    }
-
-    /// A command of another program, with its grade.
-    pub fn new(grade: Grade, title: impl Into<String>, argv: Vec<String>) -> Remedy {
-        Remedy::graded(Some(grade), title, argv)
     }
 
     /// A command of the plugin. Without a plan, only those that read have a grade.
@@ -119,20 +103,11 @@ impl Remedy {
         }
     }
 
-    fn graded(grade: Option<Grade>, title: impl Into<String>, argv: Vec<String>) -> Remedy {
+    /// A command with its grade, if that is known.
+    pub fn graded(grade: Option<Grade>, title: impl Into<String>, argv: Vec<String>) -> Remedy {
         let (preconditions, undo) = terms(&argv, grade);
         let choice = own(&argv).is_some_and(is_choice);
-        Remedy {
-            title: title.into(),
-            argv,
-            grade,
-            preconditions,
-            undo,
-            for_all_nodes: None,
-            caveat: None,
-            choice,
-            effect: None,
-        }
+        Remedy { title: title.into(), argv, grade, preconditions, undo, caveat: None, choice, effect: None }
     }
 
     /// The arguments after `kubectl skyhook`; `None` for other programs.
@@ -152,11 +127,11 @@ impl Remedy {
 
     /// The worst effect in a few words, unless it is unknown; [`Grade::B4`] has several meanings.
     pub fn worst_effect(&self) -> &str {
-        match self.grade {
-            _ if self.effect.is_some() => self.effect.as_deref().unwrap_or_default(),
-            Some(Grade::B4) => "nodes reboot",
-            Some(grade) => grade.meaning(),
-            None => "effects unknown",
+        match (&self.effect, self.grade) {
+            (Some(effect), _) => effect,
+            (None, Some(Grade::B4)) => "nodes reboot",
+            (None, Some(grade)) => grade.meaning(),
+            (None, None) => "effects unknown",
         }
     }
 
@@ -249,17 +224,11 @@ const OWN: [Own; 18] = [
     repair("leftovers --clean", &["no custom resource needs the leftovers"], Undo::Partly),
 ];
 
-/// A custom resource as an argument of `uninstall`. The name `status` needs a prefix: it is a subcommand.
-pub fn uninstall_argument(skyhook: &str) -> String {
-    let prefix = if skyhook == "status" { "skyhook/" } else { "" };
-    format!("{prefix}{skyhook}")
-}
-
 /// The command that uninstalls a package: with `--enable`, unless the spec already enables the uninstall.
 pub fn uninstall_command(skyhook: &Skyhook, package: &str) -> String {
     let declared = skyhook.package(package).is_none_or(|p| p.uninstall().enabled);
     let enable = if declared { "" } else { " --enable" };
-    format!("kubectl skyhook uninstall {} {package}{enable}", uninstall_argument(skyhook.name()))
+    format!("kubectl skyhook uninstall {} {package}{enable}", skyhook.name())
 }
 
 /// The entry of `OWN` for the words of a command.
@@ -303,183 +272,6 @@ fn own(argv: &[String]) -> Option<&[String]> {
     match argv {
         [kubectl, ours, words @ ..] if kubectl == "kubectl" && ours == "skyhook" => Some(words),
         _ => None,
-    }
-}
-
-/// The operator's work without pauses, ignore labels and other obstacles, simulated for each custom resource when a rule
-/// first needs it.
-pub struct ResumedWork<'a> {
-    cluster: &'a Cluster,
-    model: Rc<Model<'a>>,
-    work: RefCell<HashMap<&'a str, Rc<StartsByNode<'a>>>>,
-    /// The effects on all nodes, by custom resource: findings on thousands of nodes may ask.
-    everywhere: RefCell<HashMap<&'a str, Rc<ResumeEffects<'a>>>>,
-}
-
-/// The packages that start on each node, with the types of their interrupts.
-type StartsByNode<'a> = HashMap<&'a str, Box<[(&'a str, Option<&'a str>)]>>;
-
-impl<'a> ResumedWork<'a> {
-    pub fn new(cluster: &'a Cluster, model: Rc<Model<'a>>) -> ResumedWork<'a> {
-        ResumedWork { cluster, model, work: RefCell::default(), everywhere: RefCell::default() }
-    }
-
-    fn simulated(&self, skyhook: &'a Skyhook) -> StartsByNode<'a> {
-        let work = Simulation::unhindered_alone(&self.model, skyhook).work().into_iter();
-        work.map(|((_, node), work)| {
-            (node, work.packages.iter().map(|((package, _), kind)| (*package, *kind)).collect())
-        })
-        .collect()
-    }
-
-    /// The effects of resuming the work on all nodes.
-    pub fn everywhere(&self, skyhook: &Skyhook) -> Rc<ResumeEffects<'a>> {
-        if let Some(known) = self.everywhere.borrow().get(skyhook.name()) {
-            return Rc::clone(known);
-        }
-        let skyhook = self.own(skyhook);
-        let nodes: Vec<&Node> = self.cluster.selected(skyhook).collect();
-        // The work on each node is not kept: it would be much for many custom resources.
-        let effects = self.effects(skyhook, &nodes, || Rc::new(self.simulated(skyhook)));
-        let effects = Rc::new(self.resumed(skyhook, effects));
-        self.everywhere.borrow_mut().insert(skyhook.name(), Rc::clone(&effects));
-        effects
-    }
-
-    /// The effects of resuming the work on a node.
-    pub fn on_node(&self, skyhook: &Skyhook, node: &Node) -> ResumeEffects<'a> {
-        let skyhook = self.own(skyhook);
-        let work = || {
-            let mut known = self.work.borrow_mut();
-            Rc::clone(known.entry(skyhook.name()).or_insert_with(|| Rc::new(self.simulated(skyhook))))
-        };
-        let effects = self.effects(skyhook, &[node], work);
-        self.resumed(skyhook, effects)
-    }
-
-    fn own(&self, skyhook: &Skyhook) -> &'a Skyhook {
-        self.cluster.skyhook(skyhook.name()).expect("rules ask about custom resources of the cluster")
-    }
-
-    fn resumed(&self, skyhook: &'a Skyhook, effects: Option<Begun>) -> ResumeEffects<'a> {
-        ResumeEffects { cluster: self.cluster, skyhook, effects }
-    }
-
-    /// `None` if nodes or their states cannot be read, or if the spec has changed since the custom resource was complete,
-    /// which no node state shows yet.
-    fn effects(
-        &self,
-        skyhook: &Skyhook,
-        nodes: &[&Node],
-        work: impl FnOnce() -> Rc<StartsByNode<'a>>,
-    ) -> Option<Begun> {
-        let cluster = self.cluster;
-        cluster.nodes.ok()?;
-        let unreadable =
-            |node: &&Node| cluster.on_node(node, skyhook.name()).is_some_and(NodeRecord::is_malformed);
-        if nodes.iter().any(unreadable) {
-            return None;
-        }
-        let work = work();
-        let failed = permanently_failed(cluster, skyhook, nodes);
-        let mut kinds: BTreeSet<Option<&str>> = BTreeSet::new();
-        for node in nodes.iter().map(|node| node.name.as_str()) {
-            let starts = work
-                .get(node)
-                .into_iter()
-                .flatten()
-                .filter(|(package, _)| failed.get(*package).is_none_or(|nodes| !nodes.contains(&node)));
-            kinds.extend(starts.map(|(_, kind)| *kind));
-        }
-        let grade = kinds.iter().map(|kind| Grade::of_rerun(*kind)).max();
-        let mut stays = failed.iter().map(|(package, nodes)| stays_failed(skyhook, package, nodes));
-        let warning = stays.next().filter(|_| grade.is_none());
-        let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
-        let unknown = grade.is_none() && changed && warning.is_none();
-        (!unknown).then(|| Begun { grade, interrupts: kinds.iter().any(Option::is_some), warning })
-    }
-}
-
-/// The effects of resuming the operator's work on a custom resource, on some nodes or on all.
-pub struct ResumeEffects<'a> {
-    cluster: &'a Cluster,
-    skyhook: &'a Skyhook,
-    /// `None` if the effects are unknown.
-    effects: Option<Begun>,
-}
-
-/// The work that begins.
-struct Begun {
-    /// `None` if nothing begins.
-    grade: Option<Grade>,
-    /// Whether nodes are drained for interrupts.
-    interrupts: bool,
-    warning: Option<String>,
-}
-
-impl ResumeEffects<'_> {
-    /// The grade of the custom resource's own work.
-    pub fn grade(&self) -> Grade {
-        match &self.effects {
-            Some(effects) => effects.grade.unwrap_or(Grade::B1),
-            None => Grade::B3,
-        }
-    }
-
-    /// Adds the command that resumes the work, with a caveat about packages that then run.
-    pub fn offer<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
-        let nothing = self.effects.as_ref().filter(|e| e.grade.is_none());
-        let runs = if self.interrupts() {
-            Some("its packages run, including their interrupts")
-        } else if let Some(nothing) = nothing {
-            // The warning explains why the remaining work does not start.
-            nothing.warning.as_deref()
-        } else {
-            Some("its packages run")
-        };
-        self.command(finding, title, verb, runs)
-    }
-
-    /// Adds the command that resumes a deletion.
-    pub fn offer_deleting<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
-        let runs = if self.interrupts() {
-            "the uninstall runs on every node, followed by the packages' interrupts"
-        } else {
-            "the uninstall runs on every node"
-        };
-        self.command(finding, title, verb, Some(runs))
-    }
-
-    /// Adds the command. While pods of the older operator run, the command would be refused: adds a wait for them
-    /// instead.
-    fn command<'f>(
-        &self,
-        finding: &'f mut Finding,
-        title: &str,
-        verb: &str,
-        runs: Option<&str>,
-    ) -> &'f mut Finding {
-        let name = self.skyhook.name();
-        if !self.cluster.runs_of_older_operator(name).is_empty() {
-            let selector = format!("{}={name}", self.cluster.flavor().other().key("name"));
-            return finding
-                .kubectl(
-                    Grade::B0,
-                    "Check that the package pods of the older operator have ended",
-                    ["get", "pods", "-A", "-l", &selector],
-                )
-                .caveat(format!("afterwards, run `kubectl skyhook {verb} {name}`"));
-        }
-        finding.remedy(title, [verb, name]);
-        match runs {
-            Some(runs) => finding.caveat(runs),
-            None => finding,
-        }
-    }
-
-    /// Whether the work includes interrupts; true if the effects are unknown.
-    fn interrupts(&self) -> bool {
-        self.effects.as_ref().is_none_or(|e| e.interrupts)
     }
 }
 

@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
+use serde_json::{Value, json};
+
 use crate::api::{Entry, Skyhook, Stage};
+use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::{Cluster, Deployment, Job, Node, NodeRecord, Pod};
 use crate::plan::planners::batches::may_free_others;
-use crate::rules::{Finding, Grade, Remedy, uninstall_argument};
+use crate::rules::{Finding, Grade, Remedy};
 use crate::view::{NodeSet, expand};
 
 /// The label of the operator's Deployment and its pods.
-const OPERATOR: &str = "control-plane=controller-manager";
+pub const OPERATOR: &str = "control-plane=controller-manager";
 
 /// Caveat of remedies after which the uninstall script of a package does not run.
 pub const CHANGES_REMAIN: &str =
@@ -47,6 +50,25 @@ impl Finding {
         self.kubectl(Grade::B0, title, words)
     }
 
+    /// Adds the command that lets the operator continue: `resume` or `enable`. While pods of the older operator run,
+    /// the command would be refused: adds a check for them instead.
+    pub fn offer_resume(
+        &mut self,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        title: &str,
+        verb: &str,
+    ) -> &mut Self {
+        let name = skyhook.name();
+        if cluster.runs_of_older_operator(name).is_empty() {
+            return self.remedy(title, [verb, name]);
+        }
+        let selector = format!("{}={name}", cluster.flavor().other().key("name"));
+        let title = "Check that the package pods of the older operator have ended";
+        self.kubectl(Grade::B0, title, ["get", "pods", "-A", "-l", &selector])
+            .caveat(format!("afterwards, run `kubectl skyhook {verb} {name}`"))
+    }
+
     /// Adds a command that ends a deletion if nothing else ends it.
     pub fn strip_finalizer(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["finalizer", "strip", skyhook.name(), "--force"];
@@ -60,8 +82,7 @@ impl Finding {
         skyhook: &Skyhook,
         package: &str,
     ) -> &mut Self {
-        let skyhook = uninstall_argument(skyhook.name());
-        let words = ["uninstall", &skyhook, package, "--cancel"];
+        let words = ["uninstall", skyhook.name(), package, "--cancel"];
         self.remedy(title, words)
     }
 
@@ -100,9 +121,9 @@ impl Finding {
     /// Adds a command that shows the log of a failing stage.
     pub fn read_logs(&mut self, skyhook: &str, node: &str, package: &str, stage: &Stage) -> &mut Self {
         let title = "Check the logs for the cause, then fix the package";
-        let words = ["package", "logs", package, "--skyhook", skyhook];
-        let place = ["--node", node, "--stage", stage.as_str()];
-        self.remedy(title, words.into_iter().chain(place))
+        let stage = stage.as_str();
+        let words = ["package", "logs", package, "--skyhook", skyhook, "--node", node, "--stage", stage];
+        self.remedy(title, words)
     }
 
     /// Adds a command that shows the operator's log.
@@ -157,17 +178,31 @@ impl Finding {
         self.kubectl(Grade::B0, title, ["describe", "node", node])
     }
 
+    /// Adds a command that lets the API server ignore failures of the webhooks at these places of their configuration.
+    pub fn ignore_failures(
+        &mut self,
+        title: &str,
+        configuration: &WebhookConfiguration,
+        places: impl Iterator<Item = usize>,
+    ) -> &mut Self {
+        let operations = places.map(|place| {
+            json!({"op": "add", "path": format!("/webhooks/{place}/failurePolicy"), "value": "Ignore"})
+        });
+        let patch = operations.collect::<Value>().to_string();
+        let (resource, name) = (configuration.resource(), &configuration.metadata.name);
+        self.kubectl(Grade::B1, title, ["patch", resource, name, "--type=json", "-p", &patch])
+    }
+
     /// Adds a command that lists the pods on a node.
     pub fn pods_on_node(&mut self, title: &str, node: &str) -> &mut Self {
         let selector = format!("spec.nodeName={node}");
-        let words = ["get", "pods", "-A", "-o", "wide", "--field-selector"];
-        self.kubectl(Grade::B0, title, words.into_iter().chain([&*selector]))
+        let words = ["get", "pods", "-A", "-o", "wide", "--field-selector", &selector];
+        self.kubectl(Grade::B0, title, words)
     }
 
     /// Adds a forced deletion of a pod that does not terminate.
     pub fn force_delete(&mut self, grade: Grade, title: &str, pod: &Pod) -> &mut Self {
-        let pod = ["delete", "pod", "-n", pod.namespace(), pod.name()];
-        let words = pod.into_iter().chain(["--force", "--grace-period=0"]);
+        let words = ["delete", "pod", "-n", pod.namespace(), pod.name(), "--force", "--grace-period=0"];
         self.kubectl(grade, title, words)
     }
 
@@ -177,15 +212,28 @@ impl Finding {
         self.kubectl(grade, title, words)
     }
 
-    /// Adds that the capture has no custom resources, and a check whether this one exists.
-    pub fn not_in_input(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
-        self.evidence("capture", "custom resources", "none").check_deleted(cluster, skyhook)
+    /// Adds commands that list and remove leftovers. `only_record`: whether only the record of packages is left.
+    pub fn remove_leftovers(&mut self, only_record: bool) -> &mut Self {
+        self.remedy("List all leftovers", ["leftovers"]);
+        if only_record {
+            self.remedy(
+                "Remove the record once the files are gone from the host",
+                ["leftovers", "--clean", "--purge-state"],
+            )
+            .caveat(
+                "the record of which packages are on the host is lost; nothing on the host itself is changed",
+            )
+        } else {
+            self.remedy("Remove the leftovers", ["leftovers", "--clean"])
+                .caveat("package records are kept, because package files may still be on the host")
+        }
     }
 
-    pub fn check_deleted(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
+    /// Adds that the capture has no custom resources, and a check whether this one exists.
+    pub fn not_in_input(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
         let title = "Check that the custom resource no longer exists";
         let words = ["get", &cluster.flavor().resource(), skyhook];
-        self.kubectl(Grade::B0, title, words)
+        self.evidence("capture", "custom resources", "none").kubectl(Grade::B0, title, words)
     }
 }
 
@@ -262,7 +310,7 @@ impl Finding {
     /// Adds remedies for a node state that cannot be read: a restore if the operator's own copy can be read, and a
     /// reset.
     pub fn repair_node_state(&mut self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> &mut Self {
-        if crate::plan::planners::reset::repaired(skyhook, node, on).is_ok() {
+        if crate::plan::planners::reset::repaired(skyhook, node, on).is_some() {
             let title = "Restore the node state from the status of the custom resource";
             let words = ["reset", skyhook.name(), "--unreadable", "--node", &node.name];
             self.remedy(title, words).caveat("the operator then continues for every custom resource");
@@ -289,8 +337,7 @@ impl Finding {
 
     /// Adds a remedy that runs a permanently failed stage again and keeps its record.
     pub fn retry(&mut self, title: &str, skyhook: &str, node: &str, package: &str) -> &mut Self {
-        let words = ["package", "retry", package, "--skyhook", skyhook];
-        self.remedy(title, words.into_iter().chain(["--node", node]))
+        self.remedy(title, ["package", "retry", package, "--skyhook", skyhook, "--node", node])
     }
 
     /// If the stage has failed permanently, adds a remedy that runs it again, and returns true.
@@ -310,26 +357,25 @@ impl Finding {
         given_up
     }
 
-    /// Adds a remedy that runs a package again from its start. Returns false if that is impossible: the operator does not
-    /// rerun a package with a requested uninstall, nor packages of a custom resource that is being deleted.
-    pub fn rerun(&mut self, title: &str, skyhook: &Skyhook, node: &Node, package: &str) -> bool {
+    /// Adds a remedy that runs a package again from its start, unless its uninstall is requested or the custom resource is
+    /// being deleted: the operator does not rerun such a package.
+    pub fn rerun(&mut self, title: &str, skyhook: &Skyhook, node: &Node, package: &str) -> &mut Self {
         let spec = skyhook.package(package);
         if skyhook.deleting() || spec.is_some_and(|p| skyhook.uninstalls(p)) {
-            return false;
+            return self;
         }
         let words = ["package", "rerun", package, "--skyhook", skyhook.name(), "--node", &node.name];
         self.remedy(title, words);
         if let Some(kind) = spec.and_then(|p| skyhook.pending_interrupt(package, p)) {
             self.caveat(format!("its interrupt ({kind}) runs after the node is drained"));
         }
-        true
+        self
     }
 
     /// Adds a remedy that deletes a pod, which the operator then recreates.
     pub fn delete_pod(&mut self, title: &str, pod: &Pod) -> &mut Self {
         // The new pod has the same name: without the flag, kubectl may wait for the deletion of both.
-        let words = ["delete", "pod", "--wait=false", "-n", pod.namespace()];
-        let words = words.into_iter().chain([pod.name()]);
+        let words = ["delete", "pod", "--wait=false", "-n", pod.namespace(), pod.name()];
         self.kubectl(Grade::B2, title, words)
     }
 }
@@ -356,16 +402,5 @@ impl Finding {
                 }
                 (false, false) => "all packages run again, including their interrupts",
             })
-    }
-
-    /// Adds a remedy that resets one package of the spec on a node.
-    pub fn reset_package(&mut self, skyhook: &Skyhook, node: &Node, name: &str, version: &str) -> &mut Self {
-        let interrupts = skyhook.package(name).is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
-        let including = if interrupts { ", including its interrupt" } else { "" };
-        let package = format!("{name}:{version}");
-        let words = ["reset", skyhook.name(), "--node", &node.name];
-        let words = words.into_iter().chain(["--package", &package]);
-        self.remedy(format!("Reset package {name} on the node"), words)
-            .caveat(format!("package {name} runs again{including}"))
     }
 }

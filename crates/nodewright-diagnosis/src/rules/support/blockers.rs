@@ -83,18 +83,6 @@ impl BlockingFindings {
         blocking
     }
 
-    /// Whether the goal has [blockers](BlockingFindings::of_goal).
-    pub fn block(
-        &self,
-        findings: &[Finding],
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        goal: &Condition,
-    ) -> bool {
-        let reach = Reach::of(cluster, skyhook, goal);
-        self.concerning(skyhook).any(|at| reach.covers(&findings[at]))
-    }
-
     /// The findings that block a goal of a custom resource until someone intervenes, and their causes. `findings`
     /// must be the list that was passed to [`BlockingFindings::of`].
     pub fn of_goal<'r>(
@@ -136,27 +124,14 @@ pub fn delays<'r>(cluster: &Cluster, findings: &'r [Finding], skyhook: &Skyhook)
 
 /// Raises permanent blockers of a deletion from warnings to errors, and adds the waiting deletions as
 /// evidence.
-pub(in crate::rules) fn mark_deletions<'f>(
-    cluster: &Cluster,
-    findings: impl IntoIterator<Item = &'f mut Finding>,
-) {
+pub(in crate::rules) fn mark_deletions(cluster: &Cluster, findings: &mut [Finding]) {
     let deleting = cluster.skyhooks.iter().filter(|s| s.deleting());
     let deletions: Vec<Reach<'_>> = deleting.map(|s| Reach::of(cluster, s, &Condition::Gone)).collect();
     if deletions.is_empty() {
         return;
     }
-    let by_name: HashMap<&str, &Reach<'_>> =
-        deletions.iter().map(|reach| (reach.skyhook.name(), reach)).collect();
-    for finding in findings {
-        if finding.severity < Severity::Warning {
-            continue;
-        }
-        let waiting: Vec<&Reach<'_>> = if finding.concerns_all() {
-            deletions.iter().filter(|d| d.covers(finding)).collect()
-        } else {
-            let own = finding.subject.skyhook.as_deref().and_then(|name| by_name.get(name).copied());
-            own.filter(|d| d.covers(finding)).into_iter().collect()
-        };
+    for finding in findings.iter_mut().filter(|f| f.severity >= Severity::Warning) {
+        let waiting: Vec<&Reach<'_>> = deletions.iter().filter(|d| d.covers(finding)).collect();
         if finding.permanent && !waiting.is_empty() {
             finding.severity = Severity::Error;
         }
@@ -177,27 +152,20 @@ pub(in crate::rules) fn mark_deletions<'f>(
 /// Maximum number of deletions in the evidence of one finding.
 const DELETIONS: usize = 20;
 /// Adds a caveat to remedies that change custom resources if the API server rejects such changes for now.
-pub(in crate::rules) fn mark_rejected<'f>(
-    flavor: ApiFlavor,
-    findings: impl IntoIterator<Item = &'f mut Finding>,
-) {
-    let mut findings: Vec<&mut Finding> = findings.into_iter().collect();
+pub(in crate::rules) fn mark_rejected(flavor: ApiFlavor, findings: &mut [Finding]) {
     let rejects = |f: &Finding| f.severity == Severity::Error && f.blocks.contains(&Blocks::Changes);
     let Some(code) = findings.iter().find(|f| rejects(f)).map(|f| f.rule.code) else {
         return;
     };
-    let others = findings.iter_mut().filter(|f| f.rule.code != code);
     let mark = |remedies: &mut Vec<Remedy>| {
         for remedy in remedies.iter_mut().filter(|remedy| remedy.changes_custom_resources(flavor)) {
             let note = format!(
                 "the API server rejects this until {code} is fixed: kubectl skyhook diagnose stuck --rule {code}"
             );
-            let caveat = remedy.caveat.take();
-            let caveat = caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}"));
-            remedy.caveat = Some(caveat);
+            remedy.caveat = Some(remedy.caveat.iter().fold(note, |note, caveat| format!("{note}; {caveat}")));
         }
     };
-    for finding in others {
+    for finding in findings.iter_mut().filter(|f| f.rule.code != code) {
         finding.change_remedies(mark);
         finding.compact();
     }
@@ -205,27 +173,18 @@ pub(in crate::rules) fn mark_rejected<'f>(
 
 /// Adds the runtime-required taint as evidence to blockers on a node: the taint stays until they are
 /// resolved.
-pub(in crate::rules) fn mark_taints<'f>(
-    cluster: &Cluster,
-    findings: impl IntoIterator<Item = &'f mut Finding>,
-) {
-    for finding in findings {
-        let blocks = finding.severity >= Severity::Warning && finding.blocks.contains(&Blocks::Install);
+pub(in crate::rules) fn mark_taints(cluster: &Cluster, findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|f| f.severity >= Severity::Warning && f.blocks_installs()) {
         let (Some(skyhook), Some(node)) = (&finding.subject.skyhook, &finding.subject.node) else {
             continue;
         };
         let waits = cluster.skyhook(skyhook).is_some_and(|s| s.spec.runtime_required);
-        let Some(node) = cluster.node(node).filter(|_| blocks && waits) else {
-            continue;
-        };
-        let Some(taint) = cluster.runtime_required().on(node) else {
-            continue;
-        };
-        finding.evidence(
-            node,
-            format!("taint {}", taint.kubectl_notation()),
-            "keeps workloads away until this is resolved",
-        );
+        let node = cluster.node(node).filter(|_| waits);
+        if let Some((node, taint)) = node.and_then(|node| Some((node, cluster.runtime_required().on(node)?)))
+        {
+            let field = format!("taint {}", taint.kubectl_notation());
+            finding.evidence(node, field, "keeps workloads away until this is resolved");
+        }
     }
 }
 
@@ -235,8 +194,6 @@ struct Reach<'a> {
     goal: &'a Condition,
     /// Packages with a pending uninstall, by node.
     left: HashMap<&'a str, BTreeSet<&'a str>>,
-    /// Packages with a pending uninstall on any node.
-    packages: BTreeSet<&'a str>,
 }
 
 impl<'a> Reach<'a> {
@@ -249,10 +206,10 @@ impl<'a> Reach<'a> {
             _ => Vec::new(),
         };
         let mut left: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-        for (node, package) in &pending {
+        for (node, package) in pending {
             left.entry(node).or_default().insert(package);
         }
-        Reach { skyhook, goal, left, packages: pending.into_iter().map(|(_, package)| package).collect() }
+        Reach { skyhook, goal, left }
     }
 
     fn owns(&self, finding: &Finding) -> bool {
@@ -296,7 +253,7 @@ impl<'a> Reach<'a> {
         let on = |node: &String| self.left.get(node.as_str()).is_some_and(of_it);
         match &subject.node {
             Some(node) if on(node) => true,
-            None if finding.blocked_nodes.is_empty() => of_it(&self.packages),
+            None if finding.blocked_nodes.is_empty() => self.left.values().any(of_it),
             _ => finding.blocked_nodes.iter().any(on),
         }
     }

@@ -283,10 +283,12 @@ impl<'f> Places<'f> {
             **n != at && rule != own.rule.code && !findings[**n].is_effect_of(own)
         };
         let wrong = |n: &&usize| findings[**n].severity > Severity::Info;
+        // A package that fails would also fail if nothing else kept the custom resource from continuing.
+        let fails = own.subject.package.is_some();
+        let about = self.of_skyhook.get(skyhook).filter(|_| !fails).unwrap_or(&none);
         let Some(node) = awaited.node.as_deref() else {
-            let about = self.of_skyhook.get(skyhook).unwrap_or(&none).iter();
-            let on = self.on_any_node.get(skyhook).unwrap_or(&none).iter();
-            let all: Vec<usize> = about.chain(on).copied().collect();
+            let on = self.on_any_node.get(skyhook).unwrap_or(&none);
+            let all: Vec<usize> = about.iter().chain(on).copied().collect();
             let grave: Vec<usize> = all.iter().filter(other).filter(wrong).copied().collect();
             return if grave.is_empty() { self.waiting(findings, at, &all) } else { grave };
         };
@@ -298,7 +300,6 @@ impl<'f> Places<'f> {
         let here = self.on_node.get(&(skyhook, node)).unwrap_or(&none);
         let of_node = self.of_node.get(node).unwrap_or(&none);
         let held = self.holding_up.get(&(skyhook, node)).unwrap_or(&none);
-        let about = self.of_skyhook.get(skyhook).unwrap_or(&none);
         // In this order: the node's own problem, its wait, blockers elsewhere, the custom resource's problem.
         let own_trouble: Vec<usize> =
             here.iter().chain(of_node).filter(other).filter(blocking).copied().collect();

@@ -118,12 +118,6 @@ impl Finding {
         self
     }
 
-    /// Makes the finding a warning while the pod is young: the kubelet retries, and the next attempt may
-    /// succeed.
-    pub fn warning_while_young(&mut self, cluster: &Cluster, pod: &Pod) -> &mut Self {
-        self.warning_if(cluster.is_recent(pod.metadata.creation_timestamp))
-    }
-
     /// Adds that reruns wait while the custom resource is paused or disabled.
     pub fn reruns_wait(&mut self, skyhook: &Skyhook) -> &mut Self {
         let (is, until) = if skyhook.paused() {
@@ -157,14 +151,19 @@ impl Finding {
                 self.evidence(pod, "message", message);
             }
             // The image was built for another architecture: show the node's architecture.
-            if trouble.message.contains("exec format error")
-                && let Some(node) = cluster.node(&pod.spec.node_name)
-            {
-                let architecture = node.body().map_or("", |body| &body.system.architecture);
-                self.evidence(node, "status.nodeInfo.architecture", architecture);
+            if trouble.message.contains("exec format error") {
+                self.architecture(cluster, &pod.spec.node_name);
             }
         }
         self
+    }
+
+    /// Adds the node's processor architecture.
+    pub fn architecture(&mut self, cluster: &Cluster, node: &str) {
+        if let Some(node) = cluster.node(node) {
+            let architecture = node.body().map_or("", |body| &body.system.architecture);
+            self.evidence(node, "status.nodeInfo.architecture", architecture);
+        }
     }
 
     /// Adds why a pod ended as a whole.
@@ -269,8 +268,8 @@ fn restarts(number: i64) -> String {
 }
 
 /// Lists the first names, and the number of the remaining ones.
-pub fn some_of<S: AsRef<str>>(names: &[S]) -> String {
-    view::some_of(names, 5)
+pub fn some_of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    view::some_of(&Vec::from_iter(names), 5)
 }
 
 /// The time since which the operator reports the node as erroring for a custom resource.
@@ -295,16 +294,6 @@ fn condition_of<'a>(
 ) -> Option<&'a NodeCondition> {
     let kind = cluster.flavor().key(&format!("{}/{kind}", skyhook.name()));
     node.condition(&kind)
-}
-
-/// The packages whose uninstall is requested, in custom resources that are not being deleted.
-pub fn uninstall_requested(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
-    cluster.skyhooks.iter().filter(|s| !s.deleting()).flat_map(|skyhook| {
-        skyhook
-            .packages()
-            .filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply)
-            .map(move |(name, _)| (skyhook, name))
-    })
 }
 
 /// Whether an erroring interrupt is a normal effect of its reboot.
@@ -360,7 +349,6 @@ pub fn report_stopped_deletions(
     stopped: fn(&Skyhook) -> bool,
     [state, reason, verb, title]: [&str; 4],
 ) {
-    let resumed = findings.resumed();
     for skyhook in cluster.skyhooks.iter().filter(|s| s.deleting() && s.has_finalizer() && stopped(s)) {
         let condition = skyhook.true_condition("DeletionBlocked");
         let blocked = condition.is_some_and(|c| c.reason == reason);
@@ -373,10 +361,9 @@ pub fn report_stopped_deletions(
                 "deletion of {skyhook} is blocked: the custom resource is {state}, so nothing is uninstalled"
             ),
         );
-        finding.pending_deletion(cluster, skyhook);
-        resumed
-            .everywhere(skyhook)
-            .offer_deleting(finding, title, verb)
+        finding
+            .pending_deletion(cluster, skyhook)
+            .offer_resume(cluster, skyhook, title, verb)
             .strip_finalizer("Strip the finalizer", skyhook);
     }
 }

@@ -28,7 +28,7 @@ pub const ANNOTATION: &str = "kubectl-skyhook/mutes";
 const MAX_NODES: usize = 1;
 
 /// Moves known findings to a list of their own, where they do not affect the verdict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Mute {
     /// The code of the findings' rule.
@@ -102,15 +102,15 @@ struct MuteFile {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Entry {
-    code: Spanned<String>,
+    code: String,
     skyhook: Option<String>,
     package: Option<String>,
-    node: Option<Spanned<String>>,
+    node: Option<String>,
     name: Option<String>,
     path: Option<String>,
     severity: Option<Severity>,
-    reason: Spanned<String>,
-    until: Option<Spanned<String>>,
+    reason: String,
+    until: Option<String>,
     max_nodes: Option<usize>,
 }
 
@@ -152,7 +152,9 @@ impl Mutes {
     fn of(source: &str, entries: Vec<Spanned<Entry>>, owner: Option<&str>) -> Result<Mutes, InvalidMute> {
         let mutes = entries.into_iter().map(|entry| {
             let line = entry.referenced.line();
-            entry.value.checked(source, line, owner).map(Rc::new)
+            let place = if owner.is_some() { source.to_owned() } else { format!("{source}:{line}") };
+            let mute = entry.value.checked(place, owner);
+            mute.map(Rc::new).map_err(|problem| invalid(source, line, problem))
         });
         Ok(Mutes { all: mutes.collect::<Result<_, _>>()? })
     }
@@ -198,8 +200,9 @@ impl Mutes {
         let impact = Impact::new(cluster, &Model::new(cluster), findings);
         for mute in &self.all {
             let matched = |at: usize| mute.covers_finding(&findings[at]);
-            let nodes = affected(&impact, findings, &matched);
-            let Some(nodes) = nodes else { continue };
+            let Some(nodes) = affected(&impact, findings, &matched) else {
+                continue;
+            };
             if let Some(reason) = mute.why_lapsed(cluster.taken_at, nodes.len()) {
                 lapsed.push(LapsedMute { mute: Mute::clone(mute), reason });
                 continue;
@@ -242,14 +245,12 @@ fn affected(
 }
 
 fn mark_effects(impact: &Impact<'_>, findings: &mut [Finding]) {
-    let muted_cause = |findings: &[Finding], cause: &CauseImpact<'_>| {
-        let own = &cause.cause.findings;
-        own.iter()
-            .map(|at| findings[*at].muted.clone())
-            .collect::<Option<Vec<_>>>()
-            .and_then(|mutes| mutes.into_iter().next())
+    // The mute of the first finding, if all findings of the cause are muted.
+    let muted_cause = |CauseImpact { cause, .. }: &CauseImpact<'_>| {
+        let own = cause.findings.iter().map(|at| findings[*at].muted.clone());
+        own.reduce(|first, other| other.and(first)).flatten()
     };
-    let mutes: Vec<_> = impact.causes.iter().map(|cause| muted_cause(findings, cause)).collect();
+    let mutes: Vec<_> = impact.causes.iter().map(muted_cause).collect();
     let kept: BTreeSet<usize> = impact
         .causes
         .iter()
@@ -338,13 +339,10 @@ impl Mute {
             package: subject.package.clone(),
             nodes: subject.node.iter().cloned().collect(),
             name: named.then(|| subject.name.clone()),
-            path: None,
             severity: Some(severity),
             reason: format!("known on {}", now.strftime("%Y-%m-%d")),
-            until: None,
             max_nodes: MAX_NODES,
-            source: String::new(),
-            ends: None,
+            ..Mute::default()
         }
     }
 
@@ -372,53 +370,40 @@ impl fmt::Display for Mute {
 }
 
 impl Entry {
-    fn checked(self, source: &str, line: u64, owner: Option<&str>) -> Result<Mute, InvalidMute> {
-        let fail = |line, problem: String| Err(invalid(source, line, problem));
-        let code = self.code.value;
+    /// The mute, or why the entry is invalid.
+    fn checked(self, source: String, owner: Option<&str>) -> Result<Mute, String> {
+        let code = self.code;
         // Rules of lint, which come after this module, are muted by code.
         let of_lint = code.len() == 6 && code.to_ascii_uppercase().starts_with("SKY8");
         if crate::rules::find(&code).is_none() && !of_lint {
-            let problem = format!("rule {code:?} not found; `kubectl skyhook explain` lists them");
-            return fail(self.code.referenced.line(), problem);
+            return Err(format!("rule {code:?} not found; `kubectl skyhook explain` lists them"));
         }
-        let reason = self.reason.value.trim();
+        let reason = self.reason.trim();
         if reason.is_empty() {
-            return fail(self.reason.referenced.line(), "the reason is empty".to_owned());
+            return Err("the reason is empty".to_owned());
         }
         if self.skyhook.is_none() && self.node.is_none() && self.name.is_none() && owner.is_none() {
-            let problem = "a subject is required: skyhook, node or name".to_owned();
-            return fail(line, problem);
+            return Err("a subject is required: skyhook, node or name".to_owned());
         }
         if let (Some(owner), Some(other)) = (owner, &self.skyhook)
             && owner != other
         {
-            let problem = format!("an annotation mutes only its own custom resource, not {other:?}");
-            return fail(line, problem);
+            return Err(format!("an annotation mutes only its own custom resource, not {other:?}"));
         }
-        let nodes = match &self.node {
+        let nodes = match self.node {
             None => Vec::new(),
-            Some(node) => match expand(&node.value) {
-                None => vec![node.value.clone()],
-                Some(Ok(nodes)) => nodes,
-                Some(Err(why)) => {
-                    let problem = format!("invalid node set {:?}: {why}", node.value);
-                    return fail(node.referenced.line(), problem);
-                }
+            Some(node) => match expand(&node) {
+                None => vec![node],
+                Some(nodes) => nodes.map_err(|why| format!("invalid node set {node:?}: {why}"))?,
             },
         };
-        let ends = match &self.until {
-            None => None,
-            Some(until) => match end(&until.value) {
-                Some(ends) => Some(ends),
-                None => {
-                    let problem = format!(
-                        "invalid time {:?}; expected a date such as 2026-12-31, or a time such as 2026-12-31T06:00:00Z",
-                        until.value
-                    );
-                    return fail(until.referenced.line(), problem);
-                }
-            },
-        };
+        let ends = self.until.as_ref().map(|until| {
+            end(until).ok_or_else(|| {
+                format!(
+                    "invalid time {until:?}; expected a date such as 2026-12-31, or a time such as 2026-12-31T06:00:00Z"
+                )
+            })
+        });
         Ok(Mute {
             code,
             skyhook: self.skyhook.or(owner.map(str::to_owned)),
@@ -429,12 +414,9 @@ impl Entry {
             path: self.path,
             severity: self.severity,
             reason: reason.to_owned(),
-            until: self.until.map(|until| until.value),
-            source: match owner {
-                Some(_) => source.to_owned(),
-                None => format!("{source}:{line}"),
-            },
-            ends,
+            ends: ends.transpose()?,
+            until: self.until,
+            source,
         })
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::api::{Entry, Executor, Object, Skyhook, Status};
 use crate::cluster::history::{Changes, PROMPT};
-use crate::cluster::pod::Terminated;
+use crate::cluster::pod::{ContainerStatus, Terminated};
 use crate::cluster::restrictions::{Request, Restriction};
 use crate::cluster::{Certainty, Clock, Cluster, Job, NodeRecord, PackageRun, PackageRuns, Pod, Source};
 use crate::model::{Action, DueAction, Model};
@@ -67,7 +67,8 @@ impl<'a> DueActions<'a> {
         let due = self.model.due_actions(skyhook.name()).filter(|due| self.is_known(skyhook, due));
         let dated = due.filter_map(|due| {
             let node = due.node;
-            let since = of_all.max(self.changes.of_node(&self.package_runs, skyhook, node))?;
+            let changed = of_all.max(self.changes.of_node(&self.package_runs, skyhook, node));
+            let since = changed.max(self.evictable_since(&due))?;
             let on = self.cluster.on_node(node, skyhook.name());
             let undated = on.is_some_and(|on| on.drain_start.is_some());
             let restrictions = known.entry(due.action.to_string());
@@ -80,6 +81,12 @@ impl<'a> DueActions<'a> {
         // SKY113 reports a deletion that stops without a visible reason.
         let own = |overdue: &Overdue<'_>| !skyhook.deleting() || !overdue.restrictions.is_empty();
         dated.filter(|overdue| overdue.is_late(self.cluster) && own(overdue)).collect()
+    }
+
+    /// The time since which budgets allow the evictions of a drain, if it is recorded.
+    fn evictable_since(&self, due: &DueAction<'_>) -> Option<Timestamp> {
+        let pods = self.workloads.as_ref().filter(|_| due.action == Action::Drain)?.get(&*due.node.name)?;
+        pods.iter().filter_map(|pod| self.cluster.evictions().allowed_since(pod)).max()
     }
 
     /// Whether the action, and the changes before it, can be determined from what was read, and other rules
@@ -150,21 +157,27 @@ impl Overdue<'_> {
 /// Nodes and pods are listed separately: a pod may have been read before it failed, or after it succeeded.
 pub fn retry_reason(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> Option<&'static str> {
     let package_run = package_run?;
+    let mut pods = package_run.pods.iter();
+    let young = pods.all(|pod| cluster.is_recent(pod.metadata.creation_timestamp));
     if package_run.job_unseen {
-        return created_during_read(cluster, package_run).then_some("the stage is being retried");
+        // If all Jobs were read except this one, it is newer than the read: the node state may be about an earlier Job.
+        let newer = young && cluster.jobs.absence() == Certainty::Proven;
+        return newer.then_some("the stage is being retried");
     }
-    let pod = young_pod(cluster, package_run)?;
+    let [pod] = package_run.pods.as_slice() else {
+        return None;
+    };
+    if !young || !package_run.bare() {
+        return None;
+    }
     if succeeded(pod) {
         return Some("its pod has since succeeded");
     }
     if !package_run.alive() {
         return None;
     }
-    match failure_count(pod) {
-        FailureCount::Zero => Some("the stage is being retried"),
-        FailureCount::One => Some("the stage is being retried after its first failure"),
-        FailureCount::Many => None,
-    }
+    let mut containers = pod.status.init_container_statuses.iter();
+    containers.all(has_failed_at_most_once).then_some("the stage is being retried")
 }
 
 /// Whether all scripts of a pod have succeeded. The older operator deletes the pod once it has recorded this.
@@ -172,24 +185,6 @@ pub fn succeeded(pod: &Pod) -> bool {
     let ended_well = |e: &Terminated| e.exit_code == 0;
     let mut containers = pod.status.init_container_statuses.iter();
     containers.len() > 0 && containers.all(|c| c.state.terminated.as_ref().is_some_and(ended_well))
-}
-
-/// The only pod of a run without a Job, if it was created recently.
-fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a Pod> {
-    let [pod] = package_run.pods.as_slice() else {
-        return None;
-    };
-    let young = cluster.is_recent(pod.metadata.creation_timestamp);
-    (young && package_run.bare()).then_some(*pod)
-}
-
-/// Whether all Jobs were read except the Job of these pods: that Job is newer than the read, so the node state may be
-/// about an earlier Job.
-pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
-    let mut created = package_run.pods.iter().map(|p| p.metadata.creation_timestamp);
-    package_run.job_unseen
-        && cluster.jobs.absence() == Certainty::Proven
-        && created.all(|at| cluster.is_recent(at))
 }
 
 /// Whether a Job of the newer operator is still retried: it has not failed, or the node is not erroring yet.
@@ -225,34 +220,15 @@ pub fn exceeds_usual_attempts(
     })
 }
 
-/// Visible number of failed runs of a bare pod's scripts.
-enum FailureCount {
-    Zero,
-    /// The kubelet has restarted the script, or is about to. The older operator sets the node to erroring at once,
-    /// although the second attempt may succeed.
-    One,
-    Many,
-}
-
-fn failure_count(pod: &Pod) -> FailureCount {
+/// Whether a script of a bare pod has failed at most once, or has succeeded. After a failure, the kubelet restarts it; the
+/// older operator sets the node to erroring at once, although the second attempt may succeed.
+fn has_failed_at_most_once(container: &ContainerStatus) -> bool {
     let failed = |ended: &Option<Terminated>| ended.as_ref().is_some_and(|e| e.exit_code != 0);
-    let mut worst = FailureCount::Zero;
-    for c in &pod.status.init_container_statuses {
-        let failed_once = match c.restart_count {
-            0 => failed(&c.state.terminated),
-            // The script runs again, or has succeeded and the operator has not seen that yet.
-            1 => {
-                let fails = c.state.waiting.is_some() || failed(&c.state.terminated);
-                failed(&c.last_state.terminated) && !fails
-            }
-            _ => false,
-        };
-        let recovered = c.restart_count == 0 || c.state.terminated.as_ref().is_some_and(|e| e.exit_code == 0);
-        worst = match (failed_once, recovered, worst) {
-            (true, _, FailureCount::Zero | FailureCount::One) => FailureCount::One,
-            (false, true, worst) => worst,
-            _ => FailureCount::Many,
-        };
+    let ended = &container.state.terminated;
+    match container.restart_count {
+        0 => true,
+        _ if ended.is_some() => !failed(ended),
+        1 => failed(&container.last_state.terminated) && container.state.waiting.is_none(),
+        _ => false,
     }
-    worst
 }

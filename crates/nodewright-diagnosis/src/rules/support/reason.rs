@@ -363,21 +363,15 @@ pub fn of_package_run(
     events: &HashMap<(&str, &str), Vec<&Event>>,
     package_run: &PackageRun<'_>,
 ) -> Vec<Recurring> {
-    let mut keys: Vec<(&str, &str)> = Vec::new();
-    if let Some(job) = package_run.job {
-        keys.extend([("Job", job.metadata.name.as_str()), ("PodOf", &job.metadata.name)]);
-    }
-    let pods = package_run.pods.iter().map(|pod| pod.name());
-    match package_run.job {
-        Some(job) => {
-            let own = |name: &&str| {
-                let rest = name.strip_prefix(job.metadata.name.as_str());
-                rest.is_some_and(|rest| rest.len() == SUFFIX + 1 && rest.starts_with('-'))
-            };
-            keys.extend(pods.filter(|name| !own(name)).map(|name| ("Pod", name)));
-        }
-        None => keys.extend(pods.map(|name| ("Pod", name))),
-    }
+    let job = package_run.job.map(|job| job.metadata.name.as_str());
+    // `PodOf` has the events about pods that are named after the Job.
+    let own = |name: &&str| {
+        let rest = job.and_then(|job| name.strip_prefix(job)).unwrap_or_default();
+        rest.len() == SUFFIX + 1 && rest.starts_with('-')
+    };
+    let others = package_run.pods.iter().map(|pod| pod.name()).filter(|name| !own(name));
+    let of_job = job.into_iter().flat_map(|job| [("Job", job), ("PodOf", job)]);
+    let keys: Vec<(&str, &str)> = of_job.chain(others.map(|name| ("Pod", name))).collect();
     recurring(events, &keys, package_run.created())
 }
 
@@ -501,7 +495,7 @@ fn short(line: &str) -> String {
 
 /// Appends the attempts: `package driver fails at stage apply: its job is retrying, 1 failed attempt so far`.
 pub fn with_attempts(
-    what: String,
+    mut what: String,
     cluster: &Cluster,
     entry: &Entry,
     package_run: Option<&PackageRun<'_>>,
@@ -510,21 +504,21 @@ pub fn with_attempts(
     let Some((package_run, job)) = package_run.and_then(|run| run.job.map(|job| (run, job))) else {
         return if retries { format!("{what}; the operator is still retrying") } else { what };
     };
-    let timeout =
-        || job.timeout().map(SignedDuration::from_secs).map_or_else(String::new, |s| format!(" of {s:#}"));
     let over = package_run.timed_out().is_some() || job.deadline_exceeded();
-    let what = match package_run.foreign_deadline().filter(|_| job.deadline_exceeded()) {
-        Some(seconds) => {
-            let limit = SignedDuration::from_secs(seconds);
-            format!(
-                "{what}: its job exceeded an activeDeadlineSeconds of {limit:#}, which the operator did not set"
-            )
-        }
-        None if over => format!("{what}: the stage exceeded its timeout{}", timeout()),
-        None => what,
-    };
+    let timeout = job.timeout().map(SignedDuration::from_secs);
+    let timeout = timeout.map_or_else(String::new, |timeout| format!(" of {timeout:#}"));
+    if let Some(seconds) = package_run.foreign_deadline().filter(|_| job.deadline_exceeded()) {
+        let limit = SignedDuration::from_secs(seconds);
+        what += &format!(
+            ": its job exceeded an activeDeadlineSeconds of {limit:#}, which the operator did not set"
+        );
+    } else if over {
+        what += &format!(": the stage exceeded its timeout{timeout}");
+    }
     let pod = job.failed_by_kubelet(&package_run.pods);
-    let what = pod.map_or(what.clone(), |pod| format!("{what}: {}", ended_by_kubelet(cluster, pod)));
+    if let Some(pod) = pod {
+        what += &format!(": {}", ended_by_kubelet(cluster, pod));
+    }
     let failed = package_run.failed_attempts(cluster.flavor(), entry);
     // The entry is erroring, so at least one attempt has failed, even if the Job does not count it yet.
     let attempts = match failed.max(1) {
@@ -547,12 +541,10 @@ pub fn with_attempts(
             format!("{what}, but its job has since succeeded; the operator has not recorded the result yet")
         }
         None if job.restarts_in_place() => {
-            let until = match package_run.restart_allowance(cluster.flavor()) {
-                Some(limit) => format!("at most {limit} times"),
-                None if job.timeout().is_some() => {
-                    format!("until the timeout{} expires", timeout())
-                }
-                None => "without a limit".to_owned(),
+            let until = match (package_run.restart_allowance(cluster.flavor()), job.timeout()) {
+                (Some(limit), _) => format!("at most {limit} times"),
+                (None, Some(_)) => format!("until the timeout{timeout} expires"),
+                (None, None) => "without a limit".to_owned(),
             };
             format!("{what}{and} its container is restarted {until}; {attempts} so far")
         }
@@ -568,11 +560,10 @@ fn ended_by_kubelet(cluster: &Cluster, pod: &Pod) -> String {
         let message = shown(message).map_or_else(String::new, |message| format!(": {message}"));
         return format!("the kubelet rejected all its pods ({reason}{message})");
     }
-    let counted = match cluster.kubernetes().filter(|_| cluster.counts_evictions()) {
-        Some(kubernetes) => format!("Kubernetes {} counts evictions as failed attempts", kubernetes.version),
-        None => "the job counted this as failed attempts".to_owned(),
-    };
-    format!("the kubelet evicted all its pods ({}), and {counted}", eviction_cause(message))
+    format!(
+        "the kubelet evicted all its pods ({}), and the job counted this as failed attempts",
+        eviction_cause(message)
+    )
 }
 
 #[cfg(test)]

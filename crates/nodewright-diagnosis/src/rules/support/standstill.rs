@@ -1,6 +1,7 @@
 //! Standstills of custom resources on nodes, for the rules about waiting batches and custom resources.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::rc::Rc;
 
 use jiff::Timestamp;
@@ -17,19 +18,28 @@ pub struct Trouble {
     /// A predicate without its subject: `is paused`.
     pub why: String,
     pub severity: Severity,
-    /// Whether the cause has to be repaired on the node.
-    pub on_node: bool,
     /// Whether the problem lasts until someone intervenes.
     pub permanent: bool,
 }
 
 impl Trouble {
-    fn new(why: impl Into<String>, severity: Severity) -> Trouble {
-        Trouble { why: why.into(), severity, on_node: false, permanent: true }
+    fn new(why: impl Into<String>, (severity, permanent): Gravity) -> Trouble {
+        Trouble { why: why.into(), severity, permanent }
     }
+}
 
-    fn permanent(self, permanent: bool) -> Trouble {
-        Trouble { permanent, ..self }
+/// Severity of a standstill, and whether it lasts until someone intervenes.
+type Gravity = (Severity, bool);
+
+/// Raises the gravity under a key to that of a finding.
+fn raise<K: Eq + Hash>(gravest: &mut HashMap<K, Gravity>, key: K, finding: &Finding) {
+    let known = gravest.entry(key).or_insert(finding.gravity());
+    *known = finding.gravity().max(*known);
+}
+
+impl Finding {
+    fn gravity(&self) -> Gravity {
+        (self.severity, self.permanent)
     }
 }
 
@@ -50,19 +60,17 @@ pub fn stuck_in_batch(
         let cause = troubles.gravest_on(skyhook.name(), &node.name);
         let fails = cause.is_some_and(|f| f.severity == Severity::Error);
         let severity = if holds_while_blocked && fails { Severity::Error } else { Severity::Warning };
-        return Some(Trouble { on_node: true, ..Trouble::new("fails", severity) });
+        return Some(Trouble::new("fails", (severity, true)));
     }
     if node.ignored(cluster.flavor()) {
-        return holds_while_blocked.then(|| Trouble::new("is ignored", Severity::Error));
+        return holds_while_blocked.then(|| Trouble::new("is ignored", (Severity::Error, true)));
     }
     if status == Status::Blocked && !cluster.untolerated_by(skyhook, node).is_empty() {
-        return holds_while_blocked.then(|| Trouble::new("is blocked by a taint", Severity::Error));
+        return holds_while_blocked.then(|| Trouble::new("is blocked by a taint", (Severity::Error, true)));
     }
     let cause = troubles.gravest_on(skyhook.name(), &node.name)?;
-    Some(Trouble {
-        on_node: true,
-        ..Trouble::new(format!("makes no progress ({} {})", cause.rule.code, cause.rule.name), cause.severity)
-    })
+    let why = format!("makes no progress ({} {})", cause.rule.code, cause.rule.name);
+    Some(Trouble::new(why, cause.gravity()))
 }
 
 /// Whether no node of a compartment can make progress: apart from stuck nodes, none has running work, and
@@ -88,44 +96,32 @@ pub fn stands_still<'a>(
     !batch.incomplete().any(moves)
 }
 
-/// Severity of a standstill, and whether it needs intervention. Ordered by severity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct HoldSeverity {
-    severity: Severity,
-    permanent: bool,
-}
-
-impl HoldSeverity {
-    fn of(finding: &Finding) -> HoldSeverity {
-        HoldSeverity { severity: finding.severity, permanent: finding.permanent }
-    }
-}
-
 /// Causes that keep custom resources waiting: problems on nodes, blocked batches and blocked deletions.
 pub struct Standstill<'c> {
     model: Rc<Model<'c>>,
     troubles: Rc<NodeTroubles>,
     /// Nodes that are not chosen because a batch is blocked, by custom resource and node.
-    held: HashMap<(String, String), HoldSeverity>,
+    held: HashMap<(String, String), Gravity>,
     /// Custom resources whose deletion makes no progress on some node. Finished nodes keep waiting for the
     /// deletion.
-    deletions: HashMap<String, HoldSeverity>,
+    deletions: HashMap<String, Gravity>,
 }
 
 impl<'c> Standstill<'c> {
     /// Collects the problems and the blocked nodes from the findings of other rules.
     pub fn of(cluster: &Cluster, findings: &Findings<'c>) -> Standstill<'c> {
-        let troubles = findings.troubles(cluster);
-        let deleted = cluster.skyhooks.iter().filter(|s| s.deleting());
-        let deletions = deleted.filter_map(|s| {
-            let gravest = troubles.of_skyhook(s.name()).map(HoldSeverity::of).max()?;
-            Some((s.name().to_owned(), gravest))
-        });
-        let deletions = deletions.collect();
+        let troubles = findings.troubles();
+        let mut deletions = HashMap::new();
+        for finding in (0..troubles.all.len()).map(|at| troubles.finding(at)) {
+            let skyhook = finding.subject.skyhook.as_deref().and_then(|name| cluster.skyhook(name));
+            if let Some(skyhook) = skyhook.filter(|s| s.deleting()) {
+                raise(&mut deletions, skyhook.name().to_owned(), finding);
+            }
+        }
         let mut standstill =
             Standstill { model: findings.model(), deletions, troubles, held: HashMap::new() };
         for rule in findings.other_rules(Finds::HeldNodes) {
-            for finding in findings.of_rule(rule, cluster).iter() {
+            for finding in findings.of_rule(rule).iter() {
                 standstill.hold(finding);
             }
         }
@@ -142,9 +138,7 @@ impl<'c> Standstill<'c> {
             return;
         };
         for node in &finding.blocked_nodes {
-            let held = self.held.entry((skyhook.clone(), node.clone()));
-            let gravest = held.or_insert(HoldSeverity::of(finding));
-            *gravest = HoldSeverity::of(finding).max(*gravest);
+            raise(&mut self.held, (skyhook.clone(), node.clone()), finding);
         }
     }
 
@@ -154,37 +148,29 @@ impl<'c> Standstill<'c> {
         let status = cluster.status_on(root, node);
         let fails = on.is_some_and(|on| fails_outside_reboot(root, on));
         let cause = self.troubles.gravest_on(root.name(), &node.name);
-        let severity = cause.map_or(Severity::Warning, |f| f.severity);
         // Without a known cause, the failure may be retried or is about to be cleared.
-        let permanent = cause.is_some_and(|f| f.permanent);
-        let held = || {
-            let key = (root.name().to_owned(), node.name.to_string());
-            self.held.get(&key).copied()
-        };
-        if root.paused() {
-            Some(Trouble::new("is paused", Severity::Warning))
+        let own = cause.map_or((Severity::Warning, false), Finding::gravity);
+        let (why, gravity) = if root.paused() {
+            ("is paused", (Severity::Warning, true))
         } else if fails && status != Status::InProgress {
-            Some(Trouble::new("fails there", severity).permanent(permanent))
+            ("fails there", own)
         } else if node.ignored(cluster.flavor()) {
-            Some(Trouble::new("skips the ignored node", Severity::Warning))
+            ("skips the ignored node", (Severity::Warning, true))
         } else if cluster.policy_missing(root) {
-            Some(Trouble::new("is blocked", Severity::Error))
+            ("is blocked", (Severity::Error, true))
         } else if status == Status::Blocked {
-            Some(Trouble::new("is blocked", severity).permanent(permanent))
+            ("is blocked", own)
         } else if self.model.is_stopped(root, node) {
-            Some(Trouble::new("has a stopped rollout", Severity::Error))
-        } else if let Some(cause) = cause {
-            let why = format!("makes no progress there ({} {})", cause.rule.code, cause.rule.name);
-            Some(Trouble::new(why, severity).permanent(permanent))
-        } else if let Some(held) = self.deletions.get(root.name()) {
-            let why = "is being deleted, but the deletion makes no progress on other nodes";
-            Some(Trouble::new(why, held.severity).permanent(held.permanent))
+            ("has a stopped rollout", (Severity::Error, true))
+        } else if let Some(Finding { rule, .. }) = cause {
+            return Some(Trouble::new(format!("makes no progress there ({} {})", rule.code, rule.name), own));
+        } else if let Some(deletion) = self.deletions.get(root.name()) {
+            ("is being deleted, but the deletion makes no progress on other nodes", *deletion)
         } else {
-            held().map(|held| {
-                let why = "does not choose the node because its current batch is blocked";
-                Trouble::new(why, held.severity).permanent(held.permanent)
-            })
-        }
+            let key = (root.name().to_owned(), node.name.to_string());
+            ("does not choose the node because its current batch is blocked", *self.held.get(&key)?)
+        };
+        Some(Trouble::new(why, gravity))
     }
 }
 
@@ -193,9 +179,9 @@ impl<'c> Standstill<'c> {
 pub struct NodeTroubles {
     /// Findings, as results of rules with indexes.
     all: Vec<(Rc<Vec<Finding>>, usize)>,
-    /// Index of the most severe finding per node and custom resource; "" for findings without a custom resource.
-    on_nodes: HashMap<String, HashMap<String, usize>>,
-    by_skyhook: HashMap<String, Vec<usize>>,
+    /// The most severe finding per node and custom resource, and its index in `all`; of equals, the latest. "" for findings
+    /// without a custom resource.
+    on_nodes: HashMap<String, HashMap<String, (Gravity, usize)>>,
 }
 
 impl NodeTroubles {
@@ -212,27 +198,18 @@ impl NodeTroubles {
                 }
             };
             let findings = found(rule);
-            for at in (0..findings.len()).filter(|at| findings[*at].severity >= least) {
-                troubles.add(&findings, at);
+            for (at, finding) in findings.iter().enumerate().filter(|(_, f)| f.severity >= least) {
+                if let Some(node) = &finding.subject.node {
+                    let skyhook = finding.subject.skyhook.clone().unwrap_or_default();
+                    let gravity = (finding.gravity(), troubles.all.len());
+                    let here = troubles.on_nodes.entry(node.clone()).or_default();
+                    let gravest = here.entry(skyhook).or_insert(gravity);
+                    *gravest = gravity.max(*gravest);
+                    troubles.all.push((Rc::clone(&findings), at));
+                }
             }
         }
         troubles
-    }
-
-    fn add(&mut self, findings: &Rc<Vec<Finding>>, at: usize) {
-        let subject = &findings[at].subject;
-        let Some(node) = &subject.node else {
-            return;
-        };
-        self.all.push((Rc::clone(findings), at));
-        let at = self.all.len() - 1;
-        let skyhook = subject.skyhook.clone().unwrap_or_default();
-        if subject.skyhook.is_some() {
-            self.by_skyhook.entry(skyhook.clone()).or_default().push(at);
-        }
-        let known = self.on_nodes.entry(node.clone()).or_default().get(&skyhook).copied().unwrap_or(at);
-        let graver = self.graver(known, at);
-        self.on_nodes.entry(node.clone()).or_default().insert(skyhook, graver);
     }
 
     fn finding(&self, at: usize) -> &Finding {
@@ -240,22 +217,11 @@ impl NodeTroubles {
         &findings[*at]
     }
 
-    /// Index of the more severe of two findings; of equals, the later one.
-    fn graver(&self, one: usize, other: usize) -> usize {
-        let gravity = |at: usize| (self.finding(at).severity, self.finding(at).permanent, at);
-        if gravity(one) > gravity(other) { one } else { other }
-    }
-
     /// The most severe finding that explains why a custom resource makes no progress on a node.
     pub fn gravest_on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.on_nodes.get(node)?;
-        let found = [here.get(skyhook), here.get("")].into_iter().flatten();
-        found.copied().reduce(|one, other| self.graver(one, other)).map(|at| self.finding(at))
-    }
-
-    /// All findings that explain why a custom resource makes no progress on its nodes.
-    pub fn of_skyhook(&self, skyhook: &str) -> impl Iterator<Item = &Finding> {
-        self.by_skyhook.get(skyhook).into_iter().flatten().map(|at| self.finding(*at))
+        let (_, at) = [here.get(skyhook), here.get("")].into_iter().flatten().max()?;
+        Some(self.finding(*at))
     }
 }
 
@@ -289,9 +255,9 @@ pub fn last_activity(
     let events = cluster.events_mentioning(name);
     written
         .chain(conditions)
-        .chain(nodes.collect::<Vec<_>>())
+        .chain(nodes)
         .chain(new)
-        .chain(worked.collect::<Vec<_>>())
+        .chain(worked)
         .chain(events.filter_map(|e| e.last))
         .chain(meta.creation_timestamp)
         .filter(|at| cluster.seconds_since(Some(*at)).is_some())
@@ -305,28 +271,24 @@ pub fn unknown_activity(
     skyhook: &Skyhook,
 ) -> Option<String> {
     let name = skyhook.name();
-    let whole = |object: &dyn Object, reference: String| {
-        let field = object.unknown_fields().iter().next()?;
+    let unknown = |object: &dyn Object, reference: String, prefix: &str| {
+        let field = object.unknown_fields().iter().find(|field| field.path.starts_with(prefix))?;
         Some(format!("{reference}: {} cannot be read", field.path))
     };
-    let metadata = |object: &dyn Object, reference: String| {
-        let field = object.unknown_fields().iter().find(|field| field.path.starts_with("metadata."))?;
-        Some(format!("{reference}: {} cannot be read", field.path))
-    };
-    let nodes = cluster.selected(skyhook);
+    let mut nodes = cluster.selected(skyhook);
     let of_it = package_runs.all().iter().filter(|run| run.skyhook == name);
-    let jobs = of_it.clone().filter_map(|run| run.job);
-    let pods = of_it.flat_map(|run| &run.pods).copied();
-    let events = cluster.events.iter().filter(|e| e.name == name || e.message.contains(name));
-    whole(skyhook, skyhook.reference())
-        .or_else(|| { nodes }.find_map(|node| metadata(node, node.reference())))
-        .or_else(|| { jobs }.find_map(|job| whole(job, format!("job/{}", job.metadata.name))))
-        .or_else(|| { pods }.find_map(|pod: &Pod| metadata(pod, pod.reference())))
-        .or_else(|| { events }.find_map(|event| whole(event, format!("event/{}", event.key().1))))
+    let mut jobs = of_it.clone().filter_map(|run| run.job);
+    let mut pods = of_it.flat_map(|run| &run.pods).copied();
+    let mut events = cluster.events.iter().filter(|e| e.name == name || e.message.contains(name));
+    unknown(skyhook, skyhook.reference(), "")
+        .or_else(|| nodes.find_map(|node| unknown(node, node.reference(), "metadata.")))
+        .or_else(|| jobs.find_map(|job| unknown(job, format!("job/{}", job.metadata.name), "")))
+        .or_else(|| pods.find_map(|pod: &Pod| unknown(pod, pod.reference(), "metadata.")))
+        .or_else(|| events.find_map(|event| unknown(event, format!("event/{}", event.key().1), "")))
 }
 
 /// Turns errors into warnings if they concern an object with an unknown value on which they may depend.
-pub fn downgrade_uncertain<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Finding>) {
+pub fn downgrade_uncertain(cluster: &Cluster, findings: &mut [Finding]) {
     let mut unknown: Vec<UnknownValues<'_>> =
         Source::ALL.into_iter().flat_map(|source| cluster.unknown_values(source)).collect();
     unknown.retain(|object| object.undecoded.is_some());

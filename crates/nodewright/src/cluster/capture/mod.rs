@@ -252,10 +252,7 @@ impl ClusterBuilder {
     /// Applies the recorded results. `lost` lists files missing from the capture.
     pub fn take_over(&mut self, sources: &[Source], lost: &[String]) {
         for (name, files, piece) in self.pieces() {
-            let noted = |name: &str| sources.iter().find(|source| source.name == name);
-            // Older captures record both kinds of ConfigMaps as one source.
-            let older = || noted("config-maps").filter(|_| name == "node-metadata");
-            let Some(source) = noted(name).or_else(older) else {
+            let Some(source) = sources.iter().find(|source| source.name == name) else {
                 continue;
             };
             let was = source.read();
@@ -376,8 +373,6 @@ struct State {
     /// Recorded lists by file name.
     reels: BTreeMap<String, Reel>,
     logs: BTreeMap<String, Packed>,
-    /// Number of compressed bytes so far, by file that is being recorded.
-    open: BTreeMap<String, u64>,
     left_out: BTreeSet<String>,
 }
 
@@ -428,7 +423,6 @@ impl Tape {
             api_version: String::new(),
             packer: GzEncoder::new(Vec::new(), Compression::new(5)),
             unpacked: 0,
-            counted: 0,
         }
     }
 
@@ -460,20 +454,17 @@ impl Tape {
 impl State {
     fn size(&self) -> u64 {
         let packed = self.reels.values().flat_map(|reel| &reel.parts).chain(self.logs.values());
-        packed.map(|p| p.bytes.len() as u64).sum::<u64>() + self.open.values().sum::<u64>()
+        packed.map(|p| p.bytes.len() as u64).sum()
     }
 
     /// Drops the least important lists until at most `most` bytes remain. Logs are never dropped, so more may
     /// remain.
     fn make_room(&mut self, most: u64) {
         while self.size() > most {
-            let files =
-                self.reels.keys().chain(self.open.keys()).filter(|file| !self.left_out.contains(*file));
-            let Some(file) = files.max_by_key(|file| rank(file)).cloned() else {
+            let Some(file) = self.reels.keys().max_by_key(|file| rank(file)).cloned() else {
                 return;
             };
             self.reels.remove(&file);
-            self.open.remove(&file);
             self.left_out.insert(file);
         }
     }
@@ -487,8 +478,6 @@ pub struct Segment<'a> {
     api_version: String,
     packer: GzEncoder<Vec<u8>>,
     unpacked: u64,
-    /// Number of compressed bytes that the tape counts for this piece.
-    counted: u64,
 }
 
 impl Segment<'_> {
@@ -509,50 +498,20 @@ impl Segment<'_> {
         text += &object.to_string();
         self.packer.write_all(text.as_bytes()).expect("writing to memory succeeds");
         self.unpacked += text.len() as u64;
-        self.count();
-    }
-
-    fn count(&mut self) {
-        let size = self.packer.get_ref().len() as u64;
-        if size == self.counted {
-            return;
-        }
-        let mut state = self.tape.state();
-        if state.left_out.contains(&self.file) {
-            *self.packer.get_mut() = Vec::new();
-            self.counted = 0;
-            return;
-        }
-        *state.open.entry(self.file.clone()).or_default() += size - self.counted;
-        self.counted = size;
-        state.make_room(self.tape.limit);
     }
 
     /// Records the piece, after its list was read to the end.
-    pub fn keep(mut self) {
-        let packer = std::mem::replace(&mut self.packer, GzEncoder::new(Vec::new(), Compression::none()));
-        let bytes = packer.finish().expect("writing to memory succeeds");
+    pub fn keep(self) {
+        let bytes = self.packer.finish().expect("writing to memory succeeds");
         let mut state = self.tape.state();
         if state.left_out.contains(&self.file) {
             return;
         }
-        let reel = state.reels.entry(self.file.clone()).or_default();
-        reel.kind.clone_from(&self.kind);
-        reel.api_version.clone_from(&self.api_version);
+        let reel = state.reels.entry(self.file).or_default();
+        reel.kind = self.kind;
+        reel.api_version = self.api_version;
         if self.unpacked > 0 {
-            let unpacked = self.unpacked;
-            reel.parts.push(Packed { bytes, unpacked });
-        }
-        drop(state);
-    }
-}
-
-impl Drop for Segment<'_> {
-    /// Releases the space counted for the piece while it was read. A kept piece counts as part of its list.
-    fn drop(&mut self) {
-        let mut state = self.tape.state();
-        if let Some(open) = state.open.get_mut(&self.file) {
-            *open = open.saturating_sub(self.counted);
+            reel.parts.push(Packed { bytes, unpacked: self.unpacked });
         }
         state.make_room(self.tape.limit);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{PackageChange, PackageEffect};
+use super::{PackageChange, PackageDocument, names};
 use crate::api::{Entry, Package, Stage, State};
 use crate::cluster::{Cluster, Node};
 use crate::model::spec_errors::go_version;
@@ -53,14 +53,15 @@ impl<'m, 'a> Moments<'m, 'a> {
         was: Option<&'a Package>,
         is: Option<&'a Package>,
         interrupt: Option<&'a str>,
-    ) -> Vec<PackageEffect<'a>> {
+    ) -> Vec<PackageDocument> {
         let whole = self.effect(name, was, is, interrupt, |_| true);
         let is_fresh = |node: &'a Node| self.recorded(self.live, name, &[node]).next().is_none();
-        if whole.change != PackageChange::Upgrade || !whole.nodes.iter().any(|node| is_fresh(node)) {
+        let mut starts = self.starts.get(name).into_iter().flatten();
+        if whole.change != PackageChange::Upgrade || !starts.any(|(node, _)| is_fresh(node)) {
             return vec![whole];
         }
         let installed = self.effect(name, was, is, interrupt, is_fresh);
-        let installed = PackageEffect { change: PackageChange::Install, versions: None, ..installed };
+        let installed = PackageDocument { change: PackageChange::Install, from: None, to: None, ..installed };
         let upgraded = self.effect(name, was, is, interrupt, |node| !is_fresh(node));
         Some(upgraded).filter(|upgraded| !upgraded.nodes.is_empty()).into_iter().chain([installed]).collect()
     }
@@ -73,7 +74,7 @@ impl<'m, 'a> Moments<'m, 'a> {
         is: Option<&'a Package>,
         interrupt: Option<&'a str>,
         on: impl Fn(&'a Node) -> bool,
-    ) -> PackageEffect<'a> {
+    ) -> PackageDocument {
         let mut nodes: Vec<&'a Node> = Vec::new();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let mut stages: Vec<Stage> = Vec::new();
@@ -105,6 +106,9 @@ impl<'m, 'a> Moments<'m, 'a> {
                 earlier.map(|entry| (entry.version.as_ref(), is.version.as_str()))
             }
             (None, None) => None,
+        };
+        let is_lower = |(from, to): (&str, &str)| {
+            go_version(to).zip(go_version(from)).is_some_and(|(to, from)| to < from)
         };
         let upgrades = edited_version.is_some() || stages.contains(&Stage::Upgrade);
         let runs = |stage: Stage| stages.contains(&stage);
@@ -153,15 +157,21 @@ impl<'m, 'a> Moments<'m, 'a> {
             Some(_) => PackageChange::Interrupt,
         };
         let interrupts = stages.iter().any(Stage::is_interrupt);
-        PackageEffect {
-            package: name,
+        let versions =
+            versions.filter(|_| matches!(change, PackageChange::Upgrade | PackageChange::Downgrade));
+        let (from, to) = versions.map(|(from, to)| (from.to_owned(), to.to_owned())).unzip();
+        PackageDocument {
+            skyhook: self.skyhook.to_owned(),
+            package: name.to_owned(),
             change,
-            versions: versions
-                .filter(|_| matches!(change, PackageChange::Upgrade | PackageChange::Downgrade)),
+            from,
+            to,
             at_once: Some(self.at_once(&nodes)),
-            nodes,
-            stages,
-            interrupt: interrupt.filter(|_| interrupts),
+            nodes: names(&nodes),
+            regardless: Vec::new(),
+            stages: stages.iter().map(ToString::to_string).collect(),
+            interrupt: interrupt.filter(|_| interrupts).map(str::to_owned),
+            estimate: None,
         }
     }
 
@@ -255,9 +265,4 @@ impl<'m, 'a> Moments<'m, 'a> {
             })
             .sum()
     }
-}
-
-/// Whether the second version is lower than the first.
-fn is_lower((from, to): (&str, &str)) -> bool {
-    go_version(to).zip(go_version(from)).is_some_and(|(to, from)| to < from)
 }

@@ -1,22 +1,20 @@
 //! The operator works only on the nodes of the batch.
 
-use super::At;
+use super::{At, NodeProgress, WaitReason};
 use crate::cluster::Source;
-use crate::model::action::{NodeProgress, ProgressState, QueuePosition};
+use crate::model::action::QueuePosition;
 use crate::model::next_nodes;
 use crate::model::place::NONE;
-use crate::model::reason::WaitReason;
 use crate::model::selection::Selection;
 
 /// Models operator `GetNodesForNextBatch`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let unread = |source| NodeProgress::without_action(ProgressState::Unknown, WaitReason::Unread(source));
     if at.model.cluster.limited_to_named_nodes {
-        return Some(unread(Source::Nodes));
+        return Some(WaitReason::Unread(Source::Nodes).into());
     }
     let index = usize::from(at.place.compartment);
     let Some(compartment) = at.resource.compartments.get(index) else {
-        return Some(unread(Source::Policies));
+        return Some(WaitReason::Unread(Source::Policies).into());
     };
     if at.place.selected_now {
         return None;
@@ -24,10 +22,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let places = &at.resource.places;
     let selection = &at.resource.selections[index];
     let batch = match selection {
-        Selection::Stopped => {
-            let reason = WaitReason::RolloutStopped(compartment.name);
-            return Some(NodeProgress::without_action(ProgressState::Blocked, reason));
-        }
+        Selection::Stopped => return Some(WaitReason::RolloutStopped(compartment.name).into()),
         Selection::Current(batch) => batch.as_slice(),
         Selection::New { joining, .. } => joining,
     };
@@ -40,8 +35,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if at.place.in_recorded_batch
         && let Some(node) = node
     {
-        let reason = WaitReason::BatchSibling(node);
-        return Some(NodeProgress::without_action(ProgressState::Waiting, reason));
+        return Some(WaitReason::BatchSibling(node).into());
     }
     let (waiting, next) = *at.resource.queues[index].get_or_init(|| {
         let members = compartment.members.iter().map(|m| &places[*m as usize]);
@@ -56,5 +50,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         working: batch.len(),
     };
     let reason = WaitReason::Batch { compartment: compartment.name, node };
-    Some(NodeProgress { queue: Some(queue), ..NodeProgress::without_action(ProgressState::Waiting, reason) })
+    Some(NodeProgress { queue: Some(queue), ..reason.into() })
 }

@@ -1,8 +1,6 @@
 //! A package waits for its dependencies.
 
-use super::At;
-use crate::model::action::{NodeProgress, ProgressState};
-use crate::model::reason::WaitReason;
+use super::{At, NodeProgress, ProgressState, WaitReason};
 
 /// The reason why no package is due on the node: a dependency is missing, uninstalled, or part of a cycle, or the
 /// operator overlooks a package (operator `RunNext`).
@@ -20,5 +18,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
             overlooked.map_or(WaitReason::Nothing, |index| WaitReason::NeverScheduled(name(index)))
         }
     };
-    NodeProgress::without_action(ProgressState::Blocked, reason)
+    NodeProgress { state: ProgressState::Blocked, ..reason.into() }
 }

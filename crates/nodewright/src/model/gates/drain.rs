@@ -2,15 +2,14 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::At;
+use super::{At, NodeProgress, WaitReason};
 use crate::api::Skyhook;
 use crate::cluster::clock::PATIENCE;
 use crate::cluster::drain::{Drain, Obstacles, is_evicted};
 use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
 use crate::model::Model;
-use crate::model::action::{Action, NodeProgress, ProgressState};
+use crate::model::action::Action;
 use crate::model::profile::{refused_eviction_ends_reconcile, refused_eviction_may_end_reconcile};
-use crate::model::reason::WaitReason;
 
 /// Models operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
@@ -20,11 +19,10 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let cordoned = at.node.cordoned() == Some(true) && (own || !at.model.operator.before(0, 20));
     // Before v0.18 the cordon is written last, with the node state (operator `SaveNodesAndSkyhook`).
     if !cordoned && !at.model.operator.before(0, 18) {
-        return Some(NodeProgress::acts(Action::Cordon));
+        return Some(Action::Cordon.into());
     }
     if let Some(pod) = at.model.protected_pods(at.resource.skyhook, at.node).next() {
-        let reason = WaitReason::ProtectedPod(pod);
-        return Some(NodeProgress::without_action(ProgressState::Waiting, reason));
+        return Some(WaitReason::ProtectedPod(pod).into());
     }
     let remaining = remaining(at);
     let evicts = remaining.iter().any(|pod| !pod.metadata.deleting());
@@ -36,7 +34,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     Some(NodeProgress {
         next_action: evicts.then_some(Action::Drain),
         since: since.and_then(|at| at.parse::<Timestamp>().ok()),
-        ..NodeProgress::without_action(ProgressState::Waiting, WaitReason::Drain(remaining))
+        ..WaitReason::Drain(remaining).into()
     })
 }
 

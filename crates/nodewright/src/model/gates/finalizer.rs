@@ -1,9 +1,8 @@
 //! The finalizer of a custom resource under deletion stays until the packages with `uninstall.enabled` are
 //! uninstalled on all selected nodes.
 
-use super::At;
-use crate::model::action::{Action, NodeProgress, ProgressState};
-use crate::model::reason::WaitReason;
+use super::{At, NodeProgress, WaitReason};
+use crate::model::action::Action;
 
 /// Models operator `HandleFinalizer`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
@@ -13,10 +12,8 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     // Uninstalls and installations that are still due on the node must pass the other gates first.
     let done = at.place.complete || at.profile.due.is_empty() && !at.profile.pending;
     match at.resource.pending {
-        None => Some(NodeProgress::acts(Action::Finalize)),
-        Some(node) if done => {
-            Some(NodeProgress::without_action(ProgressState::Waiting, WaitReason::Deletion(node)))
-        }
+        None => Some(Action::Finalize.into()),
+        Some(node) if done => Some(WaitReason::Deletion(node).into()),
         Some(_) => None,
     }
 }

@@ -1,18 +1,16 @@
 //! An interrupt waits until no package stage of any custom resource runs on the node. Bare pods count until
 //! they are deleted.
 
-use super::At;
-use crate::model::action::{NodeProgress, ProgressState};
-use crate::model::reason::WaitReason;
+use super::{At, NodeProgress, WaitReason};
 
 /// Models operator `Interrupt` and `HasRunningPackages`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let other = at.model.runs.on_node(&at.node.name).find(|run| run.delays_interrupts())?;
+    let other = at.model.runs.all.on_node(&at.node.name).find(|run| run.delays_interrupts())?;
     let reason = WaitReason::OtherRun {
         skyhook: other.skyhook.to_owned(),
         package: other.package.clone(),
         stage: other.stage.clone(),
         run: other.reference(),
     };
-    Some(NodeProgress::without_action(ProgressState::Waiting, reason))
+    Some(reason.into())
 }

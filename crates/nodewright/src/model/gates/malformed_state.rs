@@ -1,11 +1,9 @@
 //! A node state that cannot be read aborts the operator's reconcile before any work on packages, unless its
 //! custom resource is paused and not being deleted.
 
-use super::At;
+use super::{At, NodeProgress, WaitReason};
 use crate::cluster::NodeRecord;
 use crate::model::Model;
-use crate::model::action::{NodeProgress, ProgressState};
-use crate::model::reason::WaitReason;
 
 /// Models operator `validateAndUpsertSkyhookData`, which does not run for a paused custom resource, and
 /// `HandleFinalizer`.
@@ -20,8 +18,5 @@ pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
 
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let malformed = at.profile.record.is_some_and(NodeRecord::is_malformed);
-    malformed.then(|| {
-        let reason = WaitReason::MalformedState { skyhook: at.resource.skyhook, node: at.node };
-        NodeProgress::without_action(ProgressState::Blocked, reason)
-    })
+    malformed.then(|| WaitReason::MalformedState { skyhook: at.resource.skyhook, node: at.node }.into())
 }

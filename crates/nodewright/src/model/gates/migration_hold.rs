@@ -1,9 +1,7 @@
 //! The newer operator does nothing while an object of the older API is rolling out.
 
-use super::At;
+use super::{At, NodeProgress, WaitReason};
 use crate::model::Model;
-use crate::model::action::{NodeProgress, ProgressState};
-use crate::model::reason::WaitReason;
 
 /// Models the first check of each reconcile in v0.18 to v0.20.
 pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
@@ -13,6 +11,5 @@ pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
 /// Conditions that halt the operator as a whole: no available replica, the migration hold, an invalid spec, or a
 /// malformed node state.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let halt = at.model.halt.clone()?;
-    Some(NodeProgress::without_action(ProgressState::Blocked, halt))
+    at.model.halt.clone().map(NodeProgress::from)
 }

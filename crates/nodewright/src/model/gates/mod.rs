@@ -16,7 +16,7 @@ mod priority;
 mod taint;
 
 use super::Model;
-use super::action::NodeProgress;
+use super::action::{NodeProgress, ProgressState};
 use super::place::Place;
 use super::profile::Profile;
 use super::reason::WaitReason;
@@ -42,7 +42,7 @@ impl<'m, 'a> At<'m, 'a> {
     /// Jobs and Pods of the custom resource on the node.
     pub fn runs(&self) -> impl Iterator<Item = &'m PackageRun<'a>> + use<'m, 'a> {
         let runs: &'m super::Runs<'a> = &self.model.runs;
-        runs.of(self.resource.skyhook.name(), &self.node.name)
+        runs.all.of_skyhook_on(self.resource.skyhook.name(), &self.node.name)
     }
 }
 

@@ -1,8 +1,7 @@
 //! A paused custom resource starts nothing.
 
-use super::At;
-use crate::model::action::{Action, NodeProgress, ProgressState};
-use crate::model::reason::WaitReason;
+use super::{At, NodeProgress, WaitReason};
+use crate::model::action::Action;
 
 /// Models operator `Reconcile`: a paused custom resource is excluded from the work on packages. Since v0.18
 /// its Jobs are suspended. Earlier operators let its Pods run to their end.
@@ -10,10 +9,12 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !at.resource.paused {
         return None;
     }
-    let held = NodeProgress::without_action(ProgressState::Suspended, WaitReason::Paused);
     let running =
         at.runs().filter(|run| run.alive()).find(|run| run.job.is_some_and(|job| !job.spec.suspend));
     let suspend =
         running.map(|run| Action::Suspend { package: run.package.clone(), stage: run.stage.clone() });
-    Some(NodeProgress { next_action: suspend.filter(|_| at.model.halt.is_none()), ..held })
+    Some(NodeProgress {
+        next_action: suspend.filter(|_| at.model.halt.is_none()),
+        ..WaitReason::Paused.into()
+    })
 }

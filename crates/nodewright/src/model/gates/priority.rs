@@ -1,9 +1,7 @@
 //! An earlier custom resource that is not disabled must be complete first: on the node, or with `sequencing:
 //! all` on all of its nodes.
 
-use super::At;
-use crate::model::action::{NodeProgress, ProgressState};
-use crate::model::reason::WaitReason;
+use super::{At, NodeProgress, WaitReason};
 
 /// Models operator `isBlockedByGlobalPredecessor` and `IsNodeReadyForSkyhook`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
@@ -15,5 +13,5 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
             everywhere: false,
         },
     };
-    Some(NodeProgress::without_action(ProgressState::Waiting, reason))
+    Some(reason.into())
 }
