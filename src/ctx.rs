@@ -263,7 +263,7 @@ impl Ctx {
         let given = &mut self.global.connection.namespace;
         if let Some(wrong) = given.take_if(|given| !namespaces.is_empty() && !namespaces.contains(&**given)) {
             let there = list(&Vec::from_iter(namespaces));
-            self.screen.warn(format!("there is no operator in namespace {wrong}: it is in {there}"));
+            self.screen.warn(format!("there is no operator in namespace {wrong}; using that in {there}"));
         }
         cluster.namespace_flag.clone_from(given);
         if !cluster.from_files {

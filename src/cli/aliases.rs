@@ -336,7 +336,7 @@ fn accepted_by_kubectl<'a>(words: &[&'a str]) -> Vec<&'a str> {
     accepted
 }
 
-/// Whether the command line is `get KIND` for Kubernetes objects, about which this plugin prints a document of its own.
+/// Whether the command line gets objects of a kind (`get KIND`): kubectl prints the objects, this plugin its own document.
 pub fn gets_object(args: &[OsString]) -> bool {
     let words = words_of(args);
     words.first() == Some(&"get")

@@ -358,7 +358,7 @@ fn a_wrong_namespace_changes_no_answer() {
     let from = "--from tests/clusters/nodewright-apply-erroring";
     let [right, wrong] = ["", "-n elsewhere"].map(|flag| run(&format!("diagnose {flag} {from}")).output());
     assert_eq!((wrong.code, &wrong.stdout), (right.code, &right.stdout));
-    let warning = "warning: there is no operator in namespace elsewhere: it is in nodewright\n";
+    let warning = "warning: there is no operator in namespace elsewhere; using that in nodewright\n";
     assert_eq!(wrong.stderr.replacen(warning, "", 1), right.stderr, "{}", wrong.stderr);
     assert_ne!(wrong.stderr, right.stderr);
 }

@@ -292,17 +292,10 @@ impl Plan {
             // A pause stops running Jobs, which later start their stage again.
             Change::Metadata(metadata) if target.kind == flavor.into() => {
                 let pause = metadata.annotations.get(&flavor.key("pause"));
-                let stops = flavor.executor() == Executor::Job
-                    && pause.is_some_and(|edit| edit.to.as_deref() == Some("true"));
-                let Some(skyhook) = cluster.skyhook(&target.name).filter(|_| stops) else {
-                    return Grade::B1;
-                };
                 let package_runs = cluster.package_runs_for(&target.name);
-                let stopped =
-                    package_runs.all().iter().filter(|run| run.skyhook == target.name && run.works());
-                let grades =
-                    stopped.map(|run| if run.interrupt { Grade::of_running(skyhook) } else { Grade::B2 });
-                return grades.max().unwrap_or(Grade::B1);
+                flavor.executor() == Executor::Job
+                    && pause.is_some_and(|edit| edit.to.as_deref() == Some("true"))
+                    && package_runs.all().iter().any(|run| run.skyhook == target.name && run.works())
             }
             _ => false,
         };

@@ -63,16 +63,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let open = model.actionable_nodes(skyhook);
-        let drained = |node: &&'_ Node| {
+        let drained = |node: &&Node| {
             model.drain_progress(skyhook.name(), node).and_then(|drain| drain.pods).unwrap_or_default()
         };
         let drained: Vec<&Pod> = open.iter().flat_map(drained).collect();
-        // Evicted pods may have a grace period of hours.
         // Other rules report most nodes that the operator counts as failed.
         let failed = |node: &&Node| {
             cluster.status_on(skyhook, node) == Status::Erroring
                 && findings.troubles().gravest_on(skyhook.name(), &node.name).is_some()
         };
+        // Evicted pods may have a grace period of hours.
         if open.is_empty() || open.iter().any(failed) || drained.iter().any(|pod| pod.metadata.deleting()) {
             continue;
         }
@@ -86,8 +86,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(last) = last_activity(cluster, &package_runs, skyhook, &open) else {
             continue;
         };
-        let allowed = drained.iter().filter_map(|pod| cluster.evictions().allowed_since(pod)).max();
-        let last = allowed.map_or(last, |at| at.max(last));
+        let last = cluster.evictions().allowed_since(&drained).map_or(last, |at| at.max(last));
         let quiet = cluster.taken_at.duration_since(last);
         let untouched = skyhook.is_untouched();
         if quiet < if untouched { UNSEEN } else { QUIET } {

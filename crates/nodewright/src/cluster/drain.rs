@@ -187,7 +187,7 @@ impl<'a> ObstacleReader<'a> {
     fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
         let before = pod.metadata.creation_timestamp.zip(began);
         let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
-        let possible = || began.max(self.cluster.evictions().allowed_since(pod));
+        let possible = || began.max(self.cluster.evictions().allowed_since(&[pod]));
         before.is_some_and(|(created, began)| created < began)
             && !noted
             && self.older(began, EVICTED_WITHIN)
@@ -361,9 +361,10 @@ impl<'a> Evictions<'a> {
         block(pod, self.0.disruption_budgets.iter())
     }
 
-    /// The time since which the budgets of the pod allow an eviction, if it is recorded.
-    pub fn allowed_since(self, pod: &Pod) -> Option<Timestamp> {
-        let budgets = self.0.disruption_budgets.iter().filter(|budget| budget.selects(pod));
+    /// The latest time at which a budget of these pods began to allow evictions; `None` if none is recorded.
+    pub fn allowed_since(self, pods: &[&Pod]) -> Option<Timestamp> {
+        let protects = |budget: &&DisruptionBudget| pods.iter().any(|pod| budget.selects(pod));
+        let budgets = self.0.disruption_budgets.iter().filter(protects);
         budgets.filter_map(|budget| budget.disruption_allowed(true)).max()
     }
 

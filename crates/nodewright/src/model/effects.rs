@@ -390,7 +390,7 @@ impl<'a> Simulation<'a> {
         self.timeline.stuck.contains(&skyhook)
     }
 
-    /// What the operator does on each node until somebody has to intervene.
+    /// The operator's work on each node before somebody has to intervene.
     pub fn work(&self) -> WorkByPlace<'a> {
         let mut work = WorkByPlace::new();
         for moment in self.timeline.moments.iter().filter(|moment| !moment.assumed) {

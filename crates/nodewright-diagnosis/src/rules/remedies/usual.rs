@@ -212,7 +212,7 @@ impl Finding {
         self.kubectl(grade, title, words)
     }
 
-    /// Adds commands that list and remove leftovers. `only_record`: whether only the record of packages is left.
+    /// Adds commands that list and remove leftovers. `only_record`: whether nothing else remains than the record of packages.
     pub fn remove_leftovers(&mut self, only_record: bool) -> &mut Self {
         self.remedy("List all leftovers", ["leftovers"]);
         if only_record {

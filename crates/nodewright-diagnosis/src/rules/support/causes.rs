@@ -199,6 +199,12 @@ fn renamed<'f>(finding: &'f Finding, name: &str) -> Cow<'f, str> {
     }
 }
 
+/// Whether a finding is about a package: it would also fail if nothing else kept the custom resource or the operator from
+/// continuing.
+fn fails_anyway(finding: &Finding) -> bool {
+    finding.subject.package.is_some()
+}
+
 /// Indexes of findings by custom resource and node, and by the nodes that they block.
 #[derive(Default)]
 struct Places<'f> {
@@ -239,8 +245,7 @@ impl<'f> Places<'f> {
     }
 
     /// The causes of a finding: findings of the rules in `effect_of`, and the findings closest to the awaited
-    /// subjects. If there are none, the findings that end the operator's reconcile, unless the finding is about a
-    /// package.
+    /// subjects. If there are none, the findings that end the operator's reconcile.
     fn explain(&self, findings: &[Finding], at: usize, finding: &Finding) -> Vec<usize> {
         let mut explained_by = BTreeSet::new();
         if !finding.effect_of.is_empty() {
@@ -249,9 +254,7 @@ impl<'f> Places<'f> {
         for awaited in &finding.waits_for {
             explained_by.extend(self.nearest(findings, at, awaited));
         }
-        // Exclude findings about a package: a failing package would also fail if the operator continued its
-        // pass.
-        let waits = !finding.waits_for.is_empty() && finding.subject.package.is_none();
+        let waits = !finding.waits_for.is_empty() && !fails_anyway(finding);
         if explained_by.is_empty() && waits && !finding.blocks_reconcile() {
             explained_by.extend(self.stopping_all.iter().copied());
         }
@@ -283,9 +286,7 @@ impl<'f> Places<'f> {
             **n != at && rule != own.rule.code && !findings[**n].is_effect_of(own)
         };
         let wrong = |n: &&usize| findings[**n].severity > Severity::Info;
-        // A package that fails would also fail if nothing else kept the custom resource from continuing.
-        let fails = own.subject.package.is_some();
-        let about = self.of_skyhook.get(skyhook).filter(|_| !fails).unwrap_or(&none);
+        let about = self.of_skyhook.get(skyhook).filter(|_| !fails_anyway(own)).unwrap_or(&none);
         let Some(node) = awaited.node.as_deref() else {
             let on = self.on_any_node.get(skyhook).unwrap_or(&none);
             let all: Vec<usize> = about.iter().chain(on).copied().collect();

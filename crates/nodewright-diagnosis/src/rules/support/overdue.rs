@@ -68,7 +68,9 @@ impl<'a> DueActions<'a> {
         let dated = due.filter_map(|due| {
             let node = due.node;
             let changed = of_all.max(self.changes.of_node(&self.package_runs, skyhook, node));
-            let since = changed.max(self.evictable_since(&due))?;
+            let drained = self.workloads.as_ref().filter(|_| due.action == Action::Drain);
+            let drained = drained.and_then(|pods| pods.get(node.name.as_str()));
+            let since = changed.max(drained.and_then(|pods| self.cluster.evictions().allowed_since(pods)))?;
             let on = self.cluster.on_node(node, skyhook.name());
             let undated = on.is_some_and(|on| on.drain_start.is_some());
             let restrictions = known.entry(due.action.to_string());
@@ -81,12 +83,6 @@ impl<'a> DueActions<'a> {
         // SKY113 reports a deletion that stops without a visible reason.
         let own = |overdue: &Overdue<'_>| !skyhook.deleting() || !overdue.restrictions.is_empty();
         dated.filter(|overdue| overdue.is_late(self.cluster) && own(overdue)).collect()
-    }
-
-    /// The time since which budgets allow the evictions of a drain, if it is recorded.
-    fn evictable_since(&self, due: &DueAction<'_>) -> Option<Timestamp> {
-        let pods = self.workloads.as_ref().filter(|_| due.action == Action::Drain)?.get(&*due.node.name)?;
-        pods.iter().filter_map(|pod| self.cluster.evictions().allowed_since(pod)).max()
     }
 
     /// Whether the action, and the changes before it, can be determined from what was read, and other rules
