@@ -175,7 +175,8 @@ const HABITS: &[(&str, &str)] = &[
     (
         "delete",
         "`kubectl skyhook teardown NAME` deletes a custom resource after a preview; kubectl's delete \
-         waits until the operator has uninstalled its packages, and `kubectl skyhook status NAME` shows which are left",
+         waits until the operator has uninstalled the packages with `uninstall.enabled`, and `kubectl skyhook status NAME` \
+         shows which are left",
     ),
     ("rollout restart", RUN_AGAIN),
     ("rollout undo", ROLL_BACK),
@@ -230,6 +231,15 @@ const HABITS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Tips for groups of commands that do not have the next word.
+pub const GROUP_TIPS: &[(&str, &str)] = &[
+    (
+        "node",
+        "`kubectl skyhook diagnose node NODE` explains a node, `kubectl skyhook node status NODE` shows its state",
+    ),
+    ("package", "`kubectl skyhook package status PACKAGE` shows a package on all nodes"),
+];
+
 /// Commands that only kubectl has.
 const OF_KUBECTL: &str = "annotate api-resources api-versions attach autoscale cluster-info config cp debug exec expose \
      kustomize label patch port-forward proxy replace run taint top";
@@ -282,7 +292,10 @@ pub fn of_kubectl(args: &[OsString]) -> Option<String> {
     // The object of these commands may follow flags or another word.
     let is_object = |word: &&&str| !matches!(verb, "logs" | "rollout") || word.contains('/');
     let typed_object = accepted.iter().skip(1).find(is_object);
-    let object = typed_object.and_then(|word| kind(word)).unwrap_or_default();
+    // `kubectl explain` takes the path of a field.
+    let is_path = verb == "explain";
+    let of_path = |word: &&str| kind(word.split('.').next()?).filter(|_| is_path);
+    let object = typed_object.and_then(|word| kind(word).or_else(|| of_path(word))).unwrap_or_default();
     // The names that this plugin prints are those of packages and nodes, which a script must not take for pods.
     let names_pods = (verb, object) == ("get", "pod")
         && words.iter().any(|word| has("name -oname -o=name --output=name", word));
@@ -379,6 +392,11 @@ const FLAGS: &[(&str, &str, &str)] = &[
         "",
         "-w --watch",
         "`kubectl skyhook status -w` watches rollouts, `kubectl skyhook events -w` events, and `kubectl get nodes -w` nodes",
+    ),
+    (
+        "teardown",
+        "--force --grace-period --now --wait --cascade",
+        "ctrl-C ends the wait, not the deletion; for a deletion that hangs, use `kubectl skyhook finalizer strip NAME`",
     ),
     ("version", "--client --short", "`kubectl skyhook version --client-only` needs no cluster"),
     (
@@ -477,7 +495,8 @@ pub fn tip(args: &[OsString], invalid: Option<&str>) -> Option<(&'static str, &'
     let words = words_of(args);
     let Some(invalid) = invalid else {
         let begins = |words: &[&str]| HABITS.iter().find(|(habit, _)| begins_with(words, habit)).copied();
-        return begins(&words).or_else(|| begins(words.get(1..)?));
+        let group = || GROUP_TIPS.iter().find(|(group, _)| words.first() == Some(group)).copied();
+        return begins(&words).or_else(|| begins(words.get(1..)?)).or_else(group);
     };
     let flag = if invalid.starts_with(['-', '<']) { invalid } else { "ARGUMENT" };
     let found = FLAGS.iter().find(|(command, flags, _)| begins_with(&words, command) && has(flags, flag));

@@ -80,7 +80,12 @@ fn explained(mut error: clap::Error, args: &[OsString]) -> Result<clap::Error, c
     let Some((command, tip)) = aliases::tip(args, invalid) else {
         return Err(error);
     };
-    if invalid.is_none() {
+    // The group is known, and the word behind it is not.
+    let is_group = aliases::GROUP_TIPS.iter().any(|(group, _)| *group == command);
+    if is_group && !values(&error, ContextKind::SuggestedSubcommand).is_empty() {
+        return Err(error);
+    }
+    if invalid.is_none() && !is_group {
         error.insert(ContextKind::InvalidSubcommand, ContextValue::String(command.to_owned()));
     }
     for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Usage] {

@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::{merge, reset};
 use crate::plan::{Plan, planners};
-use crate::view::{list, plural};
+use crate::view::{NodeSet, list, plural};
 
 /// Reset package state, so that packages rerun from the start
 ///
@@ -118,6 +118,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             }
             ctx.warn(unknown.message);
             unknown.hints.into_iter().for_each(|hint| ctx.note(hint));
+        } else if let Some(skyhook) = cluster.skyhook(name)
+            && let nodes = scope::selected(&cluster, query)?
+            && nodes.iter().all(|node| !skyhook.selects(node))
+            && !nodes.is_empty()
+        {
+            let nodes = NodeSet::of(nodes.iter().map(|node| node.name.as_str()));
+            ctx.warn(format!("{name} does not select {}, and has no state there", nodes.limited(3)));
         } else if let Some((package, version)) = args.package.as_deref().map(split_package) {
             scope::known_package(&cluster, name, package)?;
             let entries = cluster.tracked(name).flat_map(|(_, on)| on.entries());

@@ -374,7 +374,11 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         // Of an uninstall that has run, only the interrupt is left.
         PackageChange::Uninstall => {
             let uninstalls = runs(Stage::Uninstall) || package.interrupt.is_none();
-            let verb = if runs(Stage::Upgrade) { "upgrade, then uninstall" } else { "uninstall" };
+            let verb = match () {
+                () if runs(Stage::Upgrade) => "upgrade, then uninstall",
+                () if runs(Stage::Apply) => "install, then uninstall",
+                () => "uninstall",
+            };
             (uninstalls.then_some(verb), "uninstalls")
         }
         _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
@@ -406,12 +410,15 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         (Some(at_once), _) if rollout.batches_may_overlap => format!(", {at_once} at once"),
         (Some(at_once), _) => format!(", at most {at_once} at once"),
     };
-    let set = |names: &[String]| NodeSet::of(names.iter().map(String::as_str)).limited(RUNS);
     let regardless = match package.regardless.as_slice() {
         [] => String::new(),
         nodes => format!("; on {} without this change as well", set(nodes)),
     };
     format!("{} on {} ({}){pace}{regardless}", verbs, plural(nodes, "node"), set(&package.nodes))
+}
+
+fn set(names: &[String]) -> String {
+    NodeSet::of(names.iter().map(String::as_str)).limited(RUNS)
 }
 
 /// Rows for drains, the budget unless a change ignores it and starts `everywhere`, waiting custom resources, and the
@@ -424,6 +431,10 @@ fn node_rows(rollout: &RolloutDocument, everywhere: bool) -> Vec<(&'static str, 
             "selector",
             format!("{nodes} no longer selected: packages, cordons and taints stay on them"),
         ));
+    }
+    if !rollout.stopped.is_empty() {
+        let (nodes, set) = (plural(rollout.stopped.len(), "node"), set(&rollout.stopped));
+        lines.push(("running", format!("stages on {nodes} ({set}) are stopped halfway")));
     }
     if !rollout.cordoned.is_empty() {
         let nodes = plural(rollout.cordoned.len(), "node");

@@ -222,12 +222,16 @@ fn effects(plan: &Plan) -> Text {
     }
     let shown = effects.effects.iter().filter(|package| package.interrupt.is_some());
     let shown: BTreeSet<&str> = shown.flat_map(|package| &package.nodes).map(String::as_str).collect();
-    if effects.effects.iter().all(|package| package.nodes.is_empty()) || effects.drains > shown.len() {
+    // A stage that only finishes is no effect of the plan.
+    let starts =
+        |package: &PackageDocument| !package.nodes.is_empty() && package.change != PackageChange::Finish;
+    let starts = effects.effects.iter().any(starts);
+    if !starts || effects.drains > shown.len() {
         // The effects are unknown, or some or all come later, for example because the custom resource is paused.
-        let when = match effects.effects.iter().filter(|package| !package.nodes.is_empty()).count() {
+        let when = match starts {
             _ if effects.effects.is_empty() => "",
-            0 => "later, ",
-            _ => "now and later, ",
+            false => "later, ",
+            true => "now and later, ",
         };
         text.append(numbers(effects, when));
     } else if effects.gpus > 0 && effects.drains > 0 {

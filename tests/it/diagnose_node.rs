@@ -98,6 +98,24 @@ fn expected_outcome(word: &str, code: i32) -> (String, String, Option<i32>) {
     (word.to_owned(), word.to_owned(), Some(code))
 }
 
+/// The outcome if an error keeps the node from completing.
+fn stuck() -> (String, String, Option<i32>) {
+    ("Stuck".to_owned(), "Blocked".to_owned(), Some(2))
+}
+
+/// The container of a pod that is being deleted runs until it ends.
+#[test]
+fn reboot_would_interrupt_the_container_of_a_terminating_pod() {
+    let capture = "tests/clusters/v0.17-cancelled-uninstall-still-running";
+    let ran = run(&format!("diagnose node node-2 --from {capture}")).output();
+    ran.expect_stdout("a reboot now: interrupts stage uninstall of driver (gpu)");
+    let ran =
+        run("diagnose node undy-1 --from tests/clusters/nodewright-undying-pod-after-reset-wedged").output();
+    ran.expect_stdout("a reboot now: interrupts stage config of alpha");
+    let ran = run("diagnose node node-2 --from tests/clusters/finalizer-stripped").output();
+    ran.expect_stdout("a reboot now: interrupts stage uninstall of driver (gpu-tune)");
+}
+
 /// A taint that Kubernetes removes when the node returns blocks neither running work nor a joining node; a
 /// foreign taint does.
 #[test]
@@ -121,7 +139,7 @@ fn rebooting_or_joining_node_is_not_stuck() {
     assert_eq!(node_outcome("gpu-01", &cluster), expected_outcome("Running", 0));
     assert_eq!(node_outcome("gpu-02", &cluster), expected_outcome("Waiting", 0));
     assert_eq!(node_outcome("gpu-03", &cluster), expected_outcome("Suspended", 0));
-    assert_eq!(node_outcome("gpu-04", &cluster), expected_outcome("Blocked", 2));
+    assert_eq!(node_outcome("gpu-04", &cluster), stuck());
 }
 
 /// The deadline deletes the interrupt's pod with its restart count; the node state keeps the count.

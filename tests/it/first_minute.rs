@@ -50,7 +50,7 @@ fn habits_of_other_tools_lead_to_commands() {
         ),
         (
             "delete skyhook gpu",
-            "error: unrecognized subcommand 'delete'\n\n  tip: `kubectl skyhook teardown NAME` deletes a custom resource after a preview; kubectl's delete waits until the operator has uninstalled its packages, and \
+            "error: unrecognized subcommand 'delete'\n\n  tip: `kubectl skyhook teardown NAME` deletes a custom resource after a preview; kubectl's delete waits until the operator has uninstalled the packages with `uninstall.enabled`, and \
              `kubectl skyhook status NAME` shows which are left\n",
         ),
         (

@@ -22,7 +22,7 @@ const HOLD: &str = "kubectl-skyhook/hold";
 const REASON: &str = "kubectl-skyhook/pause-reason";
 
 fn erroring() -> TestCluster {
-    TestCluster::from_capture("apply-erroring")
+    TestCluster::captured_with_operator("apply-erroring")
 }
 
 impl TestCluster {

@@ -237,3 +237,40 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
         .expect_stdout("drains  4 nodes cordoned, 2 pods to evict; the interrupt starts before the cordon\n");
     assert!(!output.stdout.contains("SKY866"), "{}", output.transcript());
 }
+
+/// The operator deletes the Jobs of an older spec, whatever their stage: an upgrade starts from the beginning. The versions
+/// are those of Go: `1.3` is higher than `1.0.0`.
+#[test]
+fn an_edit_ends_the_stages_that_run() {
+    let mut outputs = String::new();
+    for (capture, name, version) in [
+        ("nodewright-in-progress", "prog", "1.3.0"),
+        ("nodewright-in-progress", "prog", ""),
+        ("nodewright-two-priorities", "prio-a", "2.0.0"),
+        ("nodewright-first-failure-retrying", "retry", "1.3.0"),
+        ("modelled-complete", "gpu", "3.1"),
+    ] {
+        let directory = format!("tests/clusters/{capture}");
+        let text = std::fs::read_to_string(format!("{directory}/cluster.json")).expect("a capture");
+        let capture: Value = serde_json::from_str(&text).expect("JSON");
+        let mut items = capture["items"].as_array().expect("items").iter();
+        let found =
+            items.find(|item| item["metadata"]["name"] == name && !item["spec"]["packages"].is_null());
+        let live = found.expect("a custom resource");
+        let mut manifest = json!({
+            "apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": {"name": name}, "spec": live["spec"],
+        });
+        manifest["spec"]["priority"] = 150.into();
+        for package in manifest["spec"]["packages"].as_object_mut().expect("packages").values_mut() {
+            if !version.is_empty() {
+                package["version"] = version.into();
+                let others = package["dependsOn"].as_object_mut();
+                others.into_iter().flatten().for_each(|(_, other)| *other = version.into());
+            }
+        }
+        let lint = run(&format!("lint -f - --from {directory}")).stdin(manifest.to_string()).output();
+        let (_, effects) = lint.stdout.split_once("ONCE APPLIED\n").expect("effects");
+        outputs += &format!("== {name} {version}\n{effects}");
+    }
+    insta::assert_snapshot!(outputs);
+}

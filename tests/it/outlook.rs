@@ -145,7 +145,7 @@ fn nodes_behind_a_stuck_batch_are_blocked_by_its_cause() {
     assert_eq!(item["state"], "Stuck", "{item:#}");
     assert_eq!(item["nodes"]["waiting"], 0, "{item:#}");
     let node = ask("diagnose node n-3 -o json", &items).json();
-    assert_eq!(node["state"], "Blocked");
+    assert_eq!(node["state"], "Stuck");
     assert_eq!(node["skyhooks"][0]["progress"]["heldUpBy"]["node"], "n-1", "{node:#}");
     let scoped = ask("diagnose stuck --node n-3 -o json", &items).json();
     assert_eq!(causes(&scoped), ["SKY202 n-1"]);

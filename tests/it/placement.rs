@@ -79,7 +79,9 @@ fn uninstall_starts_after_the_running_stage() {
     ];
     let fake = with(SKYHOOK.serve(driver(true)).with(gpu), &nodes);
     let preview = run_on(&fake, "resume gpu --dry-run").stdout;
-    let effects = "\n\ngpu     ONCE APPLIED\ndriver  uninstall on 3 nodes (node-[1-3]), 2 at once\n";
+    let effects = "\n\ngpu     ONCE APPLIED\n\
+                   driver  uninstall on 2 nodes (node-[2-3]), one at a time\n\
+                   driver  install, then uninstall on 1 node (node-1)\n";
     assert!(preview.ends_with(effects), "{preview}");
 }
 

@@ -264,6 +264,53 @@ fn stalled_uninstall_is_blocked() {
     );
 }
 
+/// A stage that nothing runs has not started, a pod that outlives its record has not ended, and on a node that is no
+/// longer selected nothing happens.
+#[test]
+fn an_uninstall_is_in_progress_only_while_something_runs() {
+    let package = json!({"driver": {
+        "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": true},
+    }});
+    let mut skyhook = NODEWRIGHT.skyhook("in_progress", package);
+    skyhook["spec"]["nodeSelectors"] =
+        json!({"matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]});
+    let run_on = |node: &'static str| PackageRun {
+        node,
+        stage: "uninstall",
+        job: Some(node),
+        ..PackageRun::default()
+    };
+    let job = |node| NODEWRIGHT.job(&run_on(node), json!({"startTime": "2026-11-20T11:50:00Z", "active": 1}));
+    let entry = ["driver|1.0.0 uninstall in_progress"];
+    let mut deselected = NODEWRIGHT.node("gpu-4", "in_progress", &entry);
+    deselected["metadata"]["labels"]["old"] = json!("yes");
+    let items = list(vec![
+        skyhook,
+        NODEWRIGHT.operator(),
+        NODEWRIGHT.node("gpu-1", "in_progress", &entry),
+        job("gpu-1"),
+        NODEWRIGHT.node("gpu-2", "in_progress", &entry),
+        NODEWRIGHT.node("gpu-3", "complete", &[]),
+        job("gpu-3"),
+        deselected,
+    ]);
+    let ran = run("status gpu -o json --now 2026-11-20T11:51:00Z --from -").stdin(items).output();
+    let rows = ran.json()["items"][0]["uninstalls"].take();
+    let rows = rows.as_array().expect("rows").iter().map(|row| {
+        let text = |key: &str| row[key].as_str().unwrap_or_default();
+        format!("{} {} {}", text("node"), text("phase"), text("message"))
+    });
+    assert_eq!(
+        Vec::from_iter(rows),
+        [
+            "gpu-1 InProgress ",
+            "gpu-2 Due ",
+            "gpu-3 Ending job/nodewright/gpu-3 has not ended",
+            "gpu-4 NotStarted the node is no longer selected"
+        ]
+    );
+}
+
 /// Nothing is recorded for an uninstall whose drain is refused.
 #[test]
 fn uninstall_that_cannot_start_is_blocked() {

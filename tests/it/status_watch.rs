@@ -198,7 +198,9 @@ fn what_is_disabled_is_not_complete() {
     let why = "SKY205 the node does not start the pod for stage apply of package tuning";
     assert_eq!(lines(&ran)[0], format!("gpu-tune  Disabled 33% (1/3): disabled; {why}"));
     ran.expect_stdout("  SKY309  gpu-tune ");
-    ran.expect_stdout("  kubectl skyhook enable gpu-tune  # packages run; B2\n");
+    ran.expect_stdout(
+        " 4  Enable the custom resource (packages run; B2)\n     kubectl skyhook enable gpu-tune\n",
+    );
     assert_eq!(ran.stderr, "");
 }
 

@@ -140,7 +140,7 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
 /// The operator works on this custom resource, so it is paused first; no operator is simulated here.
 #[test]
 fn running_operator_is_paused_before_release() {
-    let cluster = TestCluster::from_capture("deleted-while-erroring");
+    let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
     let plan = cluster.run("undelete gpu-tune --dry-run -o json");
     plan.expect_code(0);
     let plan: Value = serde_json::from_str(&plan.stdout).expect("JSON");
@@ -161,7 +161,7 @@ fn running_operator_is_paused_before_release() {
 /// The pause was ended again, so nothing has changed.
 #[test]
 fn forbidden_release_leaves_the_object_unchanged() {
-    let cluster = TestCluster::from_capture("deleted-while-erroring");
+    let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
     let as_it_was = || {
         let cr = cluster.cr().expect("the custom resource exists");
         ["annotations", "finalizers", "deletionTimestamp"].map(|part| cr["metadata"][part].clone())
@@ -270,7 +270,7 @@ fn config_updates_are_restored_before_the_operator_resumes() {
 /// are restored.
 #[test]
 fn running_operator_stays_paused_until_nodes_are_restored() {
-    let cluster = TestCluster::from_capture("deleted-while-erroring");
+    let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
     let mut cr = cluster.cr().expect("the custom resource exists");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     cluster.fake.load(cr);

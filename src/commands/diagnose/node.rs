@@ -175,9 +175,14 @@ pub fn relevant(
 pub struct Document<'a> {
     /// The node.
     node: &'a str,
-    /// The worst state of any custom resource on the node; `Blocked` if an error keeps the node from
-    /// completing.
+    /// The worst state of any custom resource on the node; `Stuck` if an error keeps the node from completing.
     state: ProgressState,
+    /// Whether the node is cordoned; null if that was not read.
+    cordoned: Option<bool>,
+    /// What a reboot of the node would interrupt now; absent if no custom resource selects the node and no stage runs
+    /// there, or if the pods were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reboot_now: Option<String>,
     /// The people and programs other than the operator that keep the node cordoned; empty if it is not cordoned.
     cordoned_by_others: Vec<Holder>,
     /// The custom resources in the order in which they run.

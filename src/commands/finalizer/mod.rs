@@ -340,7 +340,7 @@ fn warn_of_running_pods(cluster: &Cluster, name: &str, effects: &mut Consequence
         )
     });
     // The operator's pod controller ignores pauses and deleted custom resources.
-    if cluster.flavor().executor() == Executor::Pod && !cluster.operator().is_scaled_to_zero() {
+    if cluster.flavor().executor() == Executor::Pod && cluster.operator().may_write() {
         effects.warn(format!(
             "the operator may still record the progress of package pods on {on}: once these pods are gone, run `kubectl skyhook leftovers`"
         ));

@@ -141,9 +141,8 @@ fn few(lines: &[String]) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// Two remedies contradict each other; or the capture has no custom resources, so that leftovers may be in use.
+/// Two remedies contradict each other.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
-    scope::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Choosing { parts, left, .. } = choose(cluster, &report.findings, limits);
     let cured: Vec<String> = parts.iter().map(Part::describe).collect();
     let mut plan = merged(cluster, parts)?;
@@ -159,7 +158,13 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
     }
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
-    if !report.not_checked.is_empty() {
+    for unchecked in &report.not_checked {
+        if limits.rules.iter().any(|rule| rule.code == unchecked.rule.code) {
+            let (code, reason) = (unchecked.rule.code, &unchecked.reason);
+            plan.consequences.warn(format!("{code} was not checked: {reason}"));
+        }
+    }
+    if limits.rules.is_empty() && !report.not_checked.is_empty() {
         plan.consequences.warn("some rules could not run: see `kubectl skyhook diagnose stuck`");
     }
     Ok(plan)

@@ -115,7 +115,7 @@ impl LintView<'_> {
     }
 
     fn rollouts(&self) -> Vec<RolloutDocument> {
-        self.effects.iter().map(Effects::rollout).collect()
+        self.effects.iter().map(|effects| effects.rollout.clone()).collect()
     }
 
     fn suppressed(&self) -> usize {

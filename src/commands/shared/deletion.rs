@@ -133,14 +133,18 @@ impl<'o, 'a> Deletion<'o, 'a> {
         }
         let milder = self.milder(Finding::changing_remedy).or_else(|| self.less_disruptive());
         if let Some((finding, remedy)) = milder {
-            let on = finding.subject.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
-            return Some(Objection {
-                why: format!(
-                    "a less disruptive remedy exists for {} {}{on}",
-                    finding.rule.code, finding.rule.name
-                ),
-                instead: remedy.argv,
-            });
+            let rule = finding.rule;
+            let why = format!("a less disruptive remedy exists for {} {}", rule.code, rule.name);
+            let Some(node) = &finding.subject.node else {
+                return Some(Objection { why, instead: remedy.argv });
+            };
+            let is_of =
+                |group: &&FindingGroup<'_>| group.findings.iter().any(|of| std::ptr::eq(*of, finding));
+            let nodes: Vec<&str> =
+                self.groups.iter().find(is_of).map_or(vec![&**node], |group| group.nodes().collect());
+            let nodes = NodeSet::of(nodes).to_string();
+            let instead = remedy.on_nodes(node, &[&nodes]).unwrap_or(remedy.argv);
+            return Some(Objection { why: format!("{why} on {nodes}"), instead });
         }
         self.may_finish().then(|| Objection {
             why: format!("the deletion may still finish on its own: {}", self.outlook.reason),

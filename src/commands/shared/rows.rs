@@ -92,7 +92,7 @@ pub struct PackageRow<'a> {
     /// Why the node state cannot be read; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<&'a str>,
-    #[serde(skip)]
+    /// The progress of the package on the node, such as `NotStarted`.
     pub phase: Phase,
 }
 

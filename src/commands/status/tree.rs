@@ -36,7 +36,7 @@ struct Group<'a> {
     runs: Vec<(bool, String)>,
 }
 
-/// The tree, in at most `lines` lines.
+/// The tree, in at most `lines` lines; without a limit, with all nodes.
 pub fn text<'a>(outlook: &Outlook<'a>, name: &str, lines: usize) -> Text {
     let cluster = outlook.cluster;
     let runs = cluster.package_runs_for(name);
@@ -55,7 +55,8 @@ pub fn text<'a>(outlook: &Outlook<'a>, name: &str, lines: usize) -> Text {
         }
         if !groups.is_empty() {
             all.push(Line::from(text::heading(compartment_title(compartment))));
-            all.extend(branches(cluster, groups));
+            let ranges = if lines == usize::MAX { lines } else { RUNS };
+            all.extend(branches(cluster, groups, ranges));
         }
     }
     let shown = if all.len() > lines { lines.saturating_sub(1) } else { all.len() };
@@ -108,7 +109,7 @@ fn add<'a>(
         (ProgressState::Running, _) if fails => (0, "failing, retried".to_owned()),
         (ProgressState::Running, _) => (2, "running".to_owned()),
         (ProgressState::Blocked, _) => (1, format!("blocked: {reason}")),
-        (ProgressState::Suspended, _) => (3, format!("suspended: {reason}")),
+        (ProgressState::Suspended, _) => (3, format!("starts nothing new: {reason}")),
         (ProgressState::Unknown, _) => (1, format!("unknown: {reason}")),
         _ if fails => (1, format!("failing: {reason}")),
         _ => (4, format!("waiting: {reason}")),
@@ -146,8 +147,8 @@ fn run_without_trouble(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String
     (trouble.is_none(), format!("{}{fails} ({age})", run.reference()))
 }
 
-/// The groups of a compartment as lines of a tree.
-fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
+/// The groups of a compartment as lines of a tree, each with at most `ranges` ranges of nodes.
+fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>, ranges: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let last = groups.len() - 1;
     for (at, (key, mut group)) in groups.into_iter().enumerate() {
@@ -155,7 +156,7 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
         let set = NodeSet::of(&group.nodes);
         let set = match set.len() {
             1 => set.to_string(),
-            n => format!("{}: {}", plural(n, "node"), set.limited(RUNS)),
+            n => format!("{}: {}", plural(n, "node"), set.limited(ranges)),
         };
         let since = match (group.since, key.stages.is_empty()) {
             (Some(since), true) => format!(" ({})", age(Some(since), cluster.taken_at)),

@@ -94,7 +94,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ctx.note(if teardown.items.is_empty() {
             teardown.verdict()
         } else {
-            format!("{}: all deletions have been requested", plan.title)
+            format!("{}: nothing is left to request, because the deletion was requested before", plan.title)
         });
         for left in &teardown.foreseen {
             ctx.warn(format!("the teardown would leave this behind: {left}{}", left.next()));

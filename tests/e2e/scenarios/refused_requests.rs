@@ -33,7 +33,7 @@ fn is_stuck<'c>(gpu: &Rollout<'c>, cause: &str) -> Value {
     let ran = ours::run(&cluster.kubeconfig("admin"), &["diagnose", "node", &node, "-o", "json"]);
     assert_eq!(ran.exit, Some(2), "{ran:?}");
     let explained: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    assert_eq!(explained["state"], "Blocked", "{explained:#}");
+    assert_eq!(explained["state"], "Stuck", "{explained:#}");
     let shown = cluster.ours(&["status", "gpu", "-o", "json"]);
     assert_eq!(shown["items"][0]["state"], "Stuck", "{shown:#}");
     found

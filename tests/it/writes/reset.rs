@@ -7,7 +7,7 @@ use super::{CR, TestCluster};
 
 #[test]
 fn reset_clears_all_state_and_undo_restores_it() {
-    let cluster = TestCluster::from_capture("apply-erroring");
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
     let before = cluster.objects();
     let ran = cluster.with_operator(|| cluster.run("reset gpu-tune --confirm"));
     ran.expect_code(0);

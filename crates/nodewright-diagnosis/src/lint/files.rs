@@ -20,6 +20,8 @@ pub enum FilesError {
     Io { path: String, source: std::io::Error },
     #[error("{path} contains no .yaml, .yml or .json file")]
     NoFiles { path: String },
+    #[error("standard input is empty")]
+    EmptyInput,
     #[error("{path}: {why}")]
     Config { path: String, why: String },
 }
@@ -62,7 +64,7 @@ struct Found {
 ///
 /// # Errors
 ///
-/// A path cannot be read, a directory contains no such file, or a configuration file is invalid.
+/// A path cannot be read, a directory contains no such file, standard input is empty, or a configuration file is invalid.
 pub fn read(paths: &[PathBuf], roots: &[PathBuf]) -> Result<Files, FilesError> {
     let mut files = Files::default();
     let mut found = Vec::new();
@@ -70,7 +72,12 @@ pub fn read(paths: &[PathBuf], roots: &[PathBuf]) -> Result<Files, FilesError> {
     for path in paths {
         if path == Path::new("-") {
             let text = bounded::read(std::io::stdin().lock(), MOST_CAPTURE);
-            given.push(of_text(Path::new("."), file(path, "stdin", text)?)?);
+            let file = file(path, "stdin", text)?;
+            // The output of a failed program: it must not pass as a manifest without problems.
+            if file.text.trim().is_empty() {
+                return Err(FilesError::EmptyInput);
+            }
+            given.push(of_text(Path::new("."), file)?);
         } else if fs::metadata(path).map_err(|source| unreadable(path, source))?.is_dir() {
             let before = found.len();
             files_below(path, &mut Vec::new(), &mut found, &mut files.dangling)?;

@@ -149,6 +149,7 @@ impl<'a> Blocking<'a> {
             &self.all,
         ];
         let here = tiers.into_iter().flatten().map(|at| &findings[*at]);
+        let here = here.filter(|f| !f.blocks_reconcile() || f.blocks_reconcile_of(place.0));
         here.reduce(|best, other| if other.severity > best.severity { other } else { best })
     }
 }

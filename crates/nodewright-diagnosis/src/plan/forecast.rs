@@ -25,6 +25,7 @@ use crate::model::{Effects, Model, PackageChange, PackageDocument, Simulation, W
 /// A cluster before a plan. The operator's work without the plan is simulated once for all plans.
 pub struct Baseline<'a> {
     pub cluster: &'a Cluster,
+    simulation: OnceCell<Simulation<'a>>,
     work: OnceCell<WorkByPlace<'a>>,
     /// The work of [`Simulation::unhindered`].
     unhindered: OnceCell<WorkByPlace<'a>>,
@@ -35,14 +36,19 @@ impl<'a> Baseline<'a> {
     pub fn of(cluster: &'a Cluster) -> Baseline<'a> {
         Baseline {
             cluster,
+            simulation: OnceCell::new(),
             work: OnceCell::new(),
             unhindered: OnceCell::new(),
             package_runs: OnceCell::new(),
         }
     }
 
+    fn simulation(&self) -> &Simulation<'a> {
+        self.simulation.get_or_init(|| Simulation::new(self.cluster))
+    }
+
     fn work(&self) -> &WorkByPlace<'a> {
-        self.work.get_or_init(|| Simulation::new(self.cluster).work())
+        self.work.get_or_init(|| self.simulation().work())
     }
 
     fn package_runs(&self) -> &PackageRuns<'a> {
@@ -71,7 +77,6 @@ impl Plan {
         let mut edited = Edited::of(self, cluster);
         edited.add_released(cluster, &after);
         let named = edited.skyhooks(&after);
-        let gone = self.once_gone(&after);
         let mut unread: BTreeSet<Source> = BTreeSet::new();
         let mut work = StartedWork::new();
         if cluster.skyhooks.unread().is_some() && !self.only_stops() {
@@ -82,7 +87,7 @@ impl Plan {
         if after.nodes.ok().is_none() {
             unread.insert(Source::Nodes);
         } else {
-            let then = Simulation::new(&after);
+            let then = Simulation::new(&after).until_intervention();
             work = edited.started(before.work(), then.work(), true);
             // A pause, for example, only delays the work.
             let waits = |name: &&str| hidden || then.is_stuck(name) || !is_active(&after, name);
@@ -115,33 +120,30 @@ impl Plan {
                     }
                 }
             }
-            let gone = gone.as_ref().map(|gone| (Simulation::new(gone), gone));
-            let freed = gone.iter().map(|(then, _)| edited.started(before.work(), then.work(), true));
-            let freed: StartedWork<'_> = freed.flatten().collect();
-            let is_freed = |name: &str| freed.keys().any(|(skyhook, _)| *skyhook == name);
-            work.extend(freed.clone());
             let starts = |name: &str| work.keys().any(|(skyhook, _)| *skyhook == name);
-            let is_named = |name: &&str| starts(name) || named.contains(name);
+            let is_refused = |name: &str| then.is_refused(name) && !before.simulation().is_refused(name);
+            let is_named = |name: &&str| starts(name) || named.contains(name) || is_refused(name);
             let stops_short = |effects: &Effects<'_>| {
                 edited.records.iter().any(|(skyhook, _)| *skyhook == effects.skyhook)
-                    && effects.why_stuck().is_some()
+                    && effects.rollout.stuck.is_some()
             };
-            // Custom resources that the plan deletes hold others up until they are gone.
-            let gone = gone.iter().map(|(then, gone)| (then, *gone, true));
-            for (then, edit, after_deletions) in std::iter::once((&then, &after, false)).chain(gone) {
-                let names = edit.skyhooks.iter().map(Skyhook::name).filter(is_named);
-                let names = names.filter(|name| !hidden && is_freed(name) == after_deletions);
-                for effects in then.effects(cluster, edit, &names.collect::<Vec<_>>()) {
-                    let edits = edited.resources.contains(effects.skyhook)
-                        && effects.packages.iter().any(|package| package.change != PackageChange::Unchanged);
-                    match effects.unread {
-                        Some(source) => drop(unread.insert(source)),
-                        None if edits || starts(effects.skyhook) || stops_short(&effects) => {
-                            consequences.rollouts.push(effects.rollout());
-                            consequences.effects.extend(effects.packages);
-                        }
-                        None => {}
+            let names = after.skyhooks.iter().map(Skyhook::name).filter(is_named).filter(|_| !hidden);
+            for effects in then.effects(cluster, &after, &names.collect::<Vec<_>>()) {
+                let edits = edited.resources.contains(effects.skyhook)
+                    && effects.packages.iter().any(|package| package.change != PackageChange::Unchanged);
+                match effects.unread {
+                    Some(source) => drop(unread.insert(source)),
+                    None if edits || starts(effects.skyhook) || stops_short(&effects) => {
+                        consequences.rollouts.push(effects.rollout);
+                        consequences.effects.extend(effects.packages);
                     }
+                    // The plan lets the rollout begin, and it gets no further than this drain.
+                    None if is_refused(effects.skyhook) => {
+                        let mut rollout = effects.rollout;
+                        rollout.cordoned.retain(|node| effects.stuck_on.is_some_and(|on| on.name == *node));
+                        consequences.rollouts.push(rollout);
+                    }
+                    None => {}
                 }
             }
         }
@@ -150,14 +152,21 @@ impl Plan {
         }
         self.add_stopped_interrupts(before, &after, &mut work);
         if !hidden {
-            add_unaffected(&work, &mut consequences.effects);
+            add_unaffected(before.work(), &work, &mut consequences.effects);
         }
         self.add_numbers(cluster, &work, consequences);
         add_hindrances(before, &after, &edited, &work, consequences);
         add_webhooks(self, cluster, consequences);
         let reruns = work.iter().any(|((skyhook, node), packages)| {
-            let recorded = edited.records.contains(&(*skyhook, *node)) || edited.created.contains(skyhook);
-            recorded && packages.keys().any(|(_, uninstall)| !uninstall)
+            let (edits, creates) =
+                (edited.records.contains(&(*skyhook, *node)), edited.created.contains(skyhook));
+            let entries = cluster.node(node).and_then(|node| cluster.on_node(node, skyhook));
+            let ran = |package: &str| {
+                entries.is_some_and(|on| {
+                    on.is_malformed() || on.entries().iter().any(|entry| entry.name == package)
+                })
+            };
+            packages.keys().any(|(package, uninstall)| !uninstall && (creates || edits && ran(package)))
         });
         if reruns {
             consequences.cannot_undo("host changes made by rerunning packages");
@@ -442,9 +451,10 @@ impl Plan {
             }
             waited |= stage.until.is_some();
         }
-        let at_once = self.removed_at_once(&after);
-        remove_skyhooks(&mut after, &at_once);
-        gone.extend(at_once);
+        let at_once = removed_at_once(&after);
+        let skyhooks = after.skyhooks.available_mut();
+        skyhooks.into_iter().for_each(|all| all.retain(|skyhook| !at_once.contains(skyhook.name())));
+        gone.extend(at_once.iter().map(String::as_str));
         let deleted = self.deleted_runs();
         let rewrites =
             |step: &Step| step.target.kind == Kind::Node && matches!(step.change, Change::Metadata(_));
@@ -470,41 +480,6 @@ impl Plan {
         }
         after.reset_indexes();
         after
-    }
-
-    /// The custom resources that the plan deletes, and that are gone after the next reconcile.
-    fn removed_at_once(&self, after: &Cluster) -> BTreeSet<&str> {
-        let mut names = self.deleted_skyhooks(after);
-        if after.nodes.ok().is_none() || after.limited_to_named_nodes {
-            names.clear();
-        }
-        if !names.is_empty() {
-            let model = Model::new(after);
-            let finalizer = after.flavor().finalizer();
-            names.retain(|name| {
-                let finalizers = after.skyhook(name).into_iter().flat_map(|s| &s.metadata.finalizers);
-                model.finalizes(name) && finalizers.into_iter().all(|entry| *entry == finalizer)
-            });
-        }
-        names
-    }
-
-    /// The cluster without the custom resources that the plan deletes; `None` if none of them remains after its steps.
-    fn once_gone(&self, after: &Cluster) -> Option<Cluster> {
-        let names = self.deleted_skyhooks(after);
-        names.iter().any(|name| after.skyhook(name).is_some()).then(|| {
-            let mut gone = after.clone();
-            remove_skyhooks(&mut gone, &names);
-            gone
-        })
-    }
-
-    /// The custom resources that the plan deletes and does not recreate.
-    fn deleted_skyhooks(&self, cluster: &Cluster) -> BTreeSet<&str> {
-        let deletes = self.steps().filter(|step| {
-            matches!(step.change, Change::Delete { .. }) && step.target.kind == cluster.flavor().into()
-        });
-        deletes.filter(|step| !self.replaces(&step.target)).map(|step| step.target.name.as_str()).collect()
     }
 
     /// The custom resources and nodes of the Jobs and pods that the plan deletes, by their labels.
@@ -602,6 +577,7 @@ impl<'a> Edited<'a> {
                             edited.whole.insert(target);
                             edited.created.insert(target);
                         }
+                        Change::Finalizer { .. } => drop(edited.whole.insert(target)),
                         _ => {}
                     }
                 }
@@ -716,22 +692,26 @@ fn edit_of_state(key: &str, edit: &Edit) -> [NodeState; 2] {
     [&edit.from, &edit.to].map(|text| state_of(key, text.as_deref()))
 }
 
-/// Adds on which of the shown nodes the work is not started by the plan.
-fn add_unaffected(work: &StartedWork<'_>, effects: &mut [PackageDocument]) {
+/// Adds on which of the shown nodes the work is not started by the plan, but done `anyway`.
+fn add_unaffected(anyway: &WorkByPlace<'_>, started: &StartedWork<'_>, effects: &mut [PackageDocument]) {
     for effect in effects.iter_mut().filter(|effect| effect.change != PackageChange::Finish) {
-        let starts = |node: &str| {
-            work.get(&(effect.skyhook.as_str(), node))
-                .is_some_and(|packages| packages.keys().any(|(package, _)| *package == effect.package))
+        let is_unaffected = |node: &&String| {
+            let place = (effect.skyhook.as_str(), node.as_str());
+            let own = |(package, _): &(&str, bool)| *package == effect.package;
+            let starts = started.get(&place).is_some_and(|packages| packages.keys().any(own));
+            !starts && anyway.get(&place).is_some_and(|work| work.packages.keys().any(own))
         };
-        effect.regardless = effect.nodes.iter().filter(|node| !starts(node)).cloned().collect();
+        effect.regardless = effect.nodes.iter().filter(is_unaffected).cloned().collect();
     }
 }
 
-fn remove_skyhooks(cluster: &mut Cluster, names: &BTreeSet<&str>) {
-    if let Some(skyhooks) = cluster.skyhooks.available_mut() {
-        skyhooks.retain(|skyhook| !names.contains(skyhook.name()));
+/// The custom resources that are gone after the next reconcile.
+fn removed_at_once(after: &Cluster) -> BTreeSet<String> {
+    if after.nodes.ok().is_none() || !after.skyhooks.iter().any(Skyhook::deleting) {
+        return BTreeSet::new();
     }
-    cluster.reset_indexes();
+    let model = Model::new(after);
+    after.skyhooks.iter().map(Skyhook::name).filter(|name| model.finalizes(name)).map(str::to_owned).collect()
 }
 
 /// The nodes by package, each once.

@@ -40,7 +40,7 @@ rule! {
 
 fn detect(_: &Cluster, findings: &mut Findings) {
     let cluster = findings.cluster();
-    let due = DueActions::new(cluster, findings.model(), findings.package_runs());
+    let due = DueActions::new(findings);
     for skyhook in &cluster.skyhooks {
         for overdue in due.overdue(skyhook) {
             let action = &overdue.due.action;
@@ -75,7 +75,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
 }
 
 /// Rules about causes that end the operator's reconcile, for one custom resource or for all.
-const EXPLAINED_BY: &[&str] = &[ENDED_RECONCILE, "SKY506", "SKY507"];
+const EXPLAINED_BY: &[&str] = &[ENDED_RECONCILE, "SKY223", "SKY506", "SKY507"];
 
 fn message(cluster: &Cluster, overdue: &Overdue<'_>) -> String {
     let action = &overdue.due.action;

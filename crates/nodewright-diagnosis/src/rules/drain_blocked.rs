@@ -99,7 +99,11 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         if *state != DrainRefusal::Blocked {
             finding.severity(Severity::Warning);
         }
-        if !ends_reconciles {
+        if ends_reconciles {
+            let order = drain.skyhook.order();
+            let earlier = cluster.skyhooks.iter().filter(|s| s.order() < order);
+            finding.spares = earlier.map(|s| s.name().to_owned()).collect();
+        } else {
             finding.blocks_only(HERE);
         }
         evidence(cluster, finding, drain, obstacles);

@@ -85,6 +85,8 @@ pub struct Finding {
     pub effect_of: &'static [&'static str],
     /// Other nodes that the finding blocks.
     pub blocked_nodes: Vec<String>,
+    /// Custom resources that the operator works on before its reconcile ends here.
+    pub(super) spares: Vec<String>,
     /// The result of the stage's attempt, set by [`reason::add`](super::support::reason::add).
     pub reason: Option<Box<Reason>>,
     /// Set by [`Mutes::mark`](super::support::mute::Mutes::mark), for reports only.
@@ -145,6 +147,7 @@ impl Finding {
             effect_of: &[],
             outlasts_cause: false,
             blocked_nodes: Vec::new(),
+            spares: Vec::new(),
             reason: None,
             muted: None,
         }
@@ -186,6 +189,7 @@ impl Finding {
         outline.waits_for.clone_from(&self.waits_for);
         outline.effect_of = self.effect_of;
         outline.blocked_nodes.clone_from(&self.blocked_nodes);
+        outline.spares.clone_from(&self.spares);
         outline
     }
 
@@ -224,9 +228,14 @@ impl Finding {
         self.blocks.contains(&Blocks::Install)
     }
 
-    /// Whether the finding ends the operator's reconcile, which concerns every custom resource.
+    /// Whether the finding ends the operator's reconcile, which concerns every custom resource, or all later ones.
     pub fn blocks_reconcile(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)
+    }
+
+    /// Whether the operator's reconcile ends before it works on this custom resource.
+    pub fn blocks_reconcile_of(&self, skyhook: &str) -> bool {
+        self.blocks_reconcile() && self.spares.iter().all(|spared| spared != skyhook)
     }
 
     /// Whether nothing can be installed for any custom resource, although the operator's reconcile goes on.
@@ -316,8 +325,9 @@ impl Finding {
 
     /// Whether the finding declares this one as its cause.
     pub(super) fn is_effect_of(&self, cause: &Finding) -> bool {
+        let own = self.subject.skyhook.as_deref().unwrap_or_default();
         self.effect_of.contains(&cause.rule.code)
-            || cause.blocks_reconcile() && self.effect_of.contains(&ENDED_RECONCILE)
+            || cause.blocks_reconcile_of(own) && self.effect_of.contains(&ENDED_RECONCILE)
     }
 
     /// Sets the other nodes that the finding blocks.

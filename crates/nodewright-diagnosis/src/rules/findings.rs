@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::support::standstill::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
 use crate::api::Skyhook;
+use crate::cluster::history::Changes;
 use crate::cluster::{Cluster, PackageRuns, Source};
 use crate::model::{Batch, Model};
 
@@ -26,6 +27,7 @@ pub struct RuleRun<'c> {
     troubles: OnceCell<Rc<NodeTroubles>>,
     package_runs: OnceCell<Rc<PackageRuns<'c>>>,
     model: OnceCell<Rc<Model<'c>>>,
+    changes: OnceCell<Rc<Changes<'c>>>,
 }
 
 /// The findings of a rule, and further sources that they depend on.
@@ -45,6 +47,7 @@ impl<'c> RuleRun<'c> {
             troubles: OnceCell::new(),
             package_runs: OnceCell::new(),
             model: OnceCell::new(),
+            changes: OnceCell::new(),
         })
     }
 
@@ -95,6 +98,12 @@ impl<'c> Findings<'c> {
     pub fn model(&self) -> Rc<Model<'c>> {
         let run = &self.run;
         Rc::clone(run.model.get_or_init(|| Rc::new(Model::new(run.cluster))))
+    }
+
+    /// The recorded changes after which the operator should act.
+    pub fn changes(&self) -> Rc<Changes<'c>> {
+        let run = &self.run;
+        Rc::clone(run.changes.get_or_init(|| Rc::new(Changes::new(run.cluster, self.package_runs()))))
     }
 
     /// The findings that keep nodes from making progress, for rules about effects.

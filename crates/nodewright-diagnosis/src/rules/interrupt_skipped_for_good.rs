@@ -1,4 +1,3 @@
-use super::support::standstill::last_activity;
 use super::{Findings, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
@@ -45,7 +44,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
+    let changes = findings.changes();
     for skyhook in &cluster.skyhooks {
+        let due_since = changes.due_since(skyhook);
         for node in model.actionable_nodes(skyhook) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
@@ -68,10 +69,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding.entry(&node.name, entry).evidence(node, "interrupt pods", "none");
                 if let Some(why) = cluster.operator().why_no_version() {
-                    // While the last activity is recent, an operator of v0.17 may still continue the package.
-                    let open = model.actionable_nodes(skyhook);
-                    let last = last_activity(cluster, &package_runs, skyhook, &open);
-                    finding.warning_if(!cluster.is_stale(last));
+                    // After a recent change, an operator of v0.17 may still continue the package.
+                    finding.warning_if(!cluster.is_stale(due_since(node)));
                     finding.evidence(
                         "operator",
                         "version",

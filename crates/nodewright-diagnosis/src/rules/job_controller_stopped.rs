@@ -34,18 +34,17 @@ rule! {
         blocks Install Uninstall, retried true
 }
 
-/// Seconds within which the Job controller reacts.
-const PROMPT: i64 = 60;
-
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for package_run in findings.package_runs().all() {
         let (stage, package) = (&package_run.stage, &package_run.package);
-        let late = |at: Option<Timestamp>| cluster.seconds_since(at).is_some_and(|age| age >= PROMPT);
         let unfinished = package_run.job.is_some_and(|job| job.finished().is_none());
         let mut pods = package_run.pods.iter().copied();
         let kept = pods.find(|pod| {
             let tracked = pod.metadata.finalizers.iter().any(|finalizer| finalizer == JOB_TRACKING);
-            tracked && pod.ended() && (unfinished || pod.metadata.deleting()) && late(ended_at(pod))
+            tracked
+                && pod.ended()
+                && (unfinished || pod.metadata.deleting())
+                && cluster.is_late(ended_at(pod))
         });
         if let Some(pod) = kept {
             let ended = ended_at(pod);
@@ -65,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             repair_controller(finding);
         } else if let Some(job) = package_run.job.filter(|job| is_untouched(cluster, package_run, job))
-            && late(job.metadata.creation_timestamp)
+            && cluster.is_late(job.metadata.creation_timestamp)
         {
             let finding = findings.report(
                 Subject::package_run(package_run),

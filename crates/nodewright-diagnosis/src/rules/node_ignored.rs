@@ -39,6 +39,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook_on_node(skyhook, node),
                 format!("the node is ignored, so {skyhook} makes no progress here"),
             );
+            if skyhook.blocks_all_nodes() {
+                finding.evidence(
+                    skyhook,
+                    "spec.sequencing",
+                    "all, so later custom resources wait on every node",
+                );
+            }
             finding.evidence(node, format!("label {}", flavor.key("ignore")), "true").evidence(
                 skyhook,
                 "packages done on this node",

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use jiff::SignedDuration;
 
@@ -6,7 +6,6 @@ use super::support::evidence::some_of;
 use super::support::standstill::{last_activity, unknown_activity};
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::history::PROMPT;
 use crate::cluster::{Certainty, Cluster, Node, Pod};
 use crate::view::plural;
 
@@ -32,7 +31,8 @@ rule! {
     ///
     /// The newest time on the custom resource, its nodes, Jobs, pods and events is more than half an hour
     /// old; after two hours this is an error. A custom resource that was never processed is reported after
-    /// a minute, and is an error after ten minutes. Another finding reports actions of the operator that are overdue.
+    /// a minute, and is an error after ten minutes. Nothing is reported within a minute of the start of the operator, or of a
+    /// change of any custom resource. Another finding reports actions of the operator that are overdue.
     ///
     /// # How to fix
     ///
@@ -46,8 +46,6 @@ rule! {
 }
 
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
-/// Time within which the operator processes a new object.
-const UNSEEN: SignedDuration = SignedDuration::from_secs(PROMPT);
 /// Time after which the operator is not expected to act any more: it reconciles every ten minutes.
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
@@ -87,21 +85,28 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let last = cluster.evictions().allowed_since(&drained).map_or(last, |at| at.max(last));
+        // The operator may have just started, or another custom resource may have just released this one.
+        let released = findings.changes().of_skyhook(skyhook);
+        if released.is_some() && !cluster.is_late(released) {
+            continue;
+        }
         let quiet = cluster.taken_at.duration_since(last);
         let untouched = skyhook.is_untouched();
-        if quiet < if untouched { UNSEEN } else { QUIET } {
+        if if untouched { !cluster.is_late(Some(last)) } else { quiet < QUIET } {
             continue;
         }
         if let Some(unknown) = unknown_activity(cluster, &package_runs, skyhook) {
             findings.undetermined(unknown);
             continue;
         }
-        let others = others.get_or_insert_with(|| OtherFindings::of(findings));
-        if others.explain(skyhook, &open) {
+        let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
+        let open = names.iter().copied().collect();
+        let others = others.get_or_insert_with(|| findings.of_all_others());
+        if others.iter().any(|finding| explains(finding, skyhook, &open)) {
             continue;
         }
         let complete = skyhook.status.status == Some(Status::Complete);
-        let nodes = plural(open.len(), "node");
+        let nodes = plural(names.len(), "node");
         let message = if untouched && skyhook.has_finalizer() {
             format!("the operator has not set a status on {skyhook} yet")
         } else if untouched {
@@ -116,12 +121,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!("{skyhook} has unfinished packages on {nodes}, and no pod or job is running")
         };
         let finding = findings.report(Subject::skyhook(skyhook), message);
-        let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
-        finding.since(Some(last)).evidence("nodes", "with unfinished work", some_of(&names)).evidence(
-            skyhook,
-            "latest activity",
-            last,
-        );
+        finding
+            .set_blocked_nodes(&names)
+            .since(Some(last))
+            .evidence("nodes", "with unfinished work", some_of(&names))
+            .evidence(skyhook, "latest activity", last);
         // Absent pods are no proof if some pods could not be read. Exception: if the operator reports
         // complete, it ignores the unfinished nodes and runs no pods there.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
@@ -133,7 +137,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         if skyhook.packages().any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
             let delaying = package_runs.all().iter().filter(|run| run.delays_interrupts());
-            let open: HashSet<&str> = names.iter().copied().collect();
             for run in delaying.filter(|run| open.contains(run.node)) {
                 finding.waits_for_node(&run.skyhook, run.node);
             }
@@ -143,52 +146,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The findings of all rules except those about missing progress without a cause and about unreadable values.
-#[derive(Default)]
-struct OtherFindings {
-    by_skyhook: HashMap<String, Vec<Finding>>,
-    /// Nodes with findings that are not about a custom resource.
-    nodes: HashSet<String>,
-    /// Whether a finding explains the standstill of every custom resource.
-    explain_all: bool,
-}
-
-impl OtherFindings {
-    fn of(findings: &Findings) -> OtherFindings {
-        let mut others = OtherFindings::default();
-        for finding in findings.of_all_others() {
-            others.explain_all |= finding.blocks_reconcile() || finding.refuses_installs();
-            match (&finding.subject.skyhook, &finding.subject.node) {
-                (Some(skyhook), _) => {
-                    others.by_skyhook.entry(skyhook.clone()).or_default().push(finding);
-                }
-                (None, Some(node)) => {
-                    others.nodes.insert(node.clone());
-                }
-                (None, None) => {}
+/// Whether a finding of another rule explains why a custom resource makes no progress on its open nodes.
+fn explains(finding: &Finding, skyhook: &Skyhook, open: &HashSet<&str>) -> bool {
+    let is_open = |name: &String| open.contains(name.as_str());
+    let Finding { subject, severity, .. } = finding;
+    // An error on one node may use up the budget of others; a warning concerns only its own node and the nodes that it
+    // blocks.
+    let reaches_open = || {
+        *severity == Severity::Error
+            || subject.node.as_ref().is_none_or(is_open)
+            || finding.blocked_nodes.iter().any(is_open)
+    };
+    finding.refuses_installs()
+        || finding.blocks_reconcile_of(skyhook.name())
+        || match &subject.skyhook {
+            Some(name) if name == skyhook.name() => {
+                (*severity > Severity::Info || !finding.blocks.is_empty()) && reaches_open()
             }
+            Some(_) => false,
+            None => subject.node.as_ref().is_some_and(is_open),
         }
-        others
-    }
-
-    /// Whether the findings explain why a custom resource makes no progress on its open nodes.
-    fn explain(&self, skyhook: &Skyhook, open: &[&Node]) -> bool {
-        let names: HashSet<&str> = open.iter().map(|node| node.name.as_str()).collect();
-        let is_open = |name: &String| names.contains(name.as_str());
-        let explains = |f: &Finding| {
-            // An error on one node may use up the budget of others; a warning concerns only its own node and
-            // the nodes that it blocks.
-            let reaches_open = f.subject.node.as_ref().is_none_or(is_open)
-                || f.severity == Severity::Error
-                || f.blocked_nodes.iter().any(is_open);
-            let says_why = f.severity > Severity::Info || !f.blocks.is_empty();
-            says_why && reaches_open
-        };
-        let own = self.by_skyhook.get(skyhook.name());
-        self.explain_all
-            || own.is_some_and(|own| own.iter().any(explains))
-            || names.iter().any(|name| self.nodes.contains(*name))
-    }
 }
 
 /// Whether a recent change without a recorded time may be unnoticed by the operator.

@@ -1,6 +1,7 @@
 use super::{Findings, Grade, Subject};
-use crate::api::{Entry, Skyhook, Stage, Status};
-use crate::cluster::{Certainty, Cluster, Node, Phase};
+use crate::api::{State, Status};
+use crate::cluster::{Certainty, Cluster};
+use crate::view::Joined;
 
 rule! {
     /// A package without dependencies is never scheduled.
@@ -36,29 +37,26 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    if !crate::model::profile::strands_late_packages(cluster) || absence == Certainty::Unknown {
+    if absence == Certainty::Unknown {
         return;
     }
     let (model, package_runs) = (findings.model(), findings.package_runs());
     for skyhook in cluster.skyhooks.iter().filter(|s| !s.deleting()) {
-        let independent: Vec<&str> =
-            skyhook.packages().filter(|(_, p)| p.depends_on.is_empty()).map(|(name, _)| name).collect();
         for node in model.actionable_nodes(skyhook) {
-            let on = cluster.on_node(node, skyhook.name());
-            let at_work = on.is_some_and(|on| on.operator_status() == Status::InProgress);
-            if on.is_some_and(|on| on.is_malformed()) || (absence != Certainty::Proven && at_work) {
+            let at_work = cluster.status_on(skyhook, node) == Status::InProgress;
+            if absence != Certainty::Proven && at_work {
                 continue;
             }
-            let done = |name: &str| cluster.placement(skyhook, name, node).phase == Phase::Complete;
-            let complete = skyhook.packages().filter(|(name, _)| done(name)).count();
-            if complete <= independent.len() {
-                continue;
-            }
-            for name in independent.iter().copied().filter(|name| !done(name)) {
-                let runs = package_runs
-                    .of_skyhook_on(skyhook.name(), &node.name)
-                    .any(|run| run.alive() && (run.package == name || run.interrupt));
-                if runs || !is_to_start(cluster, skyhook, node, name) {
+            let record = cluster.on_node(node, skyhook.name());
+            for name in model.overlooked(skyhook, node) {
+                let entry = skyhook.package(name).and_then(|spec| record?.entry(&spec.entry_key(name)));
+                let has_begun = entry.is_some_and(|e| matches!(e.state, State::InProgress | State::Erroring));
+                // Its pod may be one that the capture lacks.
+                if absence != Certainty::Proven && has_begun {
+                    continue;
+                }
+                let mut runs = package_runs.of_skyhook_on(skyhook.name(), &node.name);
+                if runs.any(|run| run.alive() && (run.package == name || run.interrupt)) {
                     continue;
                 }
                 let finding = findings.report(
@@ -68,9 +66,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                          packages once enough others are complete on the node"
                     ),
                 );
+                let (done, all) = cluster.progress(skyhook, node);
+                let packages = skyhook.packages();
+                let independent = packages.filter(|(_, p)| p.depends_on.is_empty()).map(|(name, _)| name);
                 finding
-                    .evidence(skyhook, "packages without dependencies", independent.join(", "))
-                    .evidence(node, "packages complete", complete)
+                    .evidence(skyhook, "packages without dependencies", independent.joined(", "))
+                    .evidence(node, "packages done", format!("{done} of {all}"))
                     .no_package_run(cluster, "pods of the package");
                 let title = "Make the package depend on a complete package that does not depend on it, or upgrade the \
                              operator";
@@ -79,12 +80,4 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
     }
-}
-
-/// Whether the package is not recorded or at its first stage. The operator starts later stages in another
-/// way.
-fn is_to_start(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
-    let placement = cluster.placement(skyhook, name, node);
-    let first = |e: &Entry| matches!(e.stage, Stage::Apply | Stage::Upgrade);
-    !placement.is_uninstall_wanted() && placement.entry.is_none_or(first)
 }

@@ -8,7 +8,8 @@ rule! {
     ///
     /// The node carries the runtime-required taint. The earlier custom resource has no `runtimeRequired` and
     /// does not tolerate the taint, so it does not run. The completion of the later one would remove the
-    /// taint, but the later one has to wait for the earlier one. The node never becomes usable.
+    /// taint, but the later one has to wait for the earlier one, now or once its pause or disable ends. The node never becomes
+    /// usable.
     ///
     /// # What causes it
     ///
@@ -37,26 +38,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(taint) = cluster.runtime_required().on(node) else {
             continue;
         };
-        let waiting: Vec<_> = cluster
-            .skyhooks
-            .iter()
-            .filter(|s| s.selects(node) && s.is_active())
-            .filter(|s| !model.is_done_on(s, node))
-            .collect();
+        let waiting: Vec<_> =
+            cluster.skyhooks.iter().filter(|s| s.selects(node) && !model.is_done_on(s, node)).collect();
         let Some(later) = waiting.iter().rev().find(|s| s.spec.runtime_required) else {
             continue;
         };
-        for first in waiting.iter().filter(|s| s.order() < later.order()) {
+        for first in waiting.iter().filter(|s| s.is_active() && s.order() < later.order()) {
             let kept_off = cluster.untolerated_by(first, node).iter().any(|t| t.key == taint.key);
             if first.spec.runtime_required || !kept_off {
                 continue;
             }
+            let (each, stopped) = match later.stopped() {
+                None => (", and each waits for the other".to_owned(), String::new()),
+                Some(how) => (format!("; {later} is {how}, and would wait for {first}"), format!(", {how}")),
+            };
             findings
                 .report(
                     Subject::skyhook_on_node(first, node),
                     format!(
-                        "{first} does not tolerate the runtime-required taint, which only {later} would remove, \
-                         and each waits for the other"
+                        "{first} does not tolerate the runtime-required taint, which only {later} would remove{each}"
                     ),
                 )
                 .evidence(node, "taint", taint.kubectl_notation())
@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(
                     later,
                     "order",
-                    format!("priority {}, with runtimeRequired", later.order().0),
+                    format!("priority {}, with runtimeRequired{stopped}", later.order().0),
                 )
                 .edit(
                     Grade::B2,

@@ -1,6 +1,8 @@
+use std::collections::BTreeSet;
+
 use super::support::evidence::{complete_for_long, some_of};
-use super::{Blocks, Findings, Grade, Severity, Subject};
-use crate::api::Skyhook;
+use super::{Blocks, Findings, Grade, Severity, Subject, runtime_required_deadlock};
+use crate::api::{Skyhook, Status};
 use crate::cluster::node::Taint;
 use crate::cluster::{Certainty, Cluster, Node};
 use crate::view::Joined;
@@ -50,6 +52,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let model = findings.model();
+    // Resuming one that waits for another would not help.
+    let deadlocked = findings.of_rule(&runtime_required_deadlock::RULE);
+    let deadlocks: BTreeSet<&str> = deadlocked.iter().filter_map(|f| f.subject.node.as_deref()).collect();
     for node in &cluster.nodes {
         let keepers: Vec<&Skyhook> =
             cluster.skyhooks.iter().filter(|s| s.spec.runtime_required && s.selects(node)).collect();
@@ -86,6 +91,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let former = all().flatten().find(|s| s.spec.runtime_required && s.is_active());
             let former = former.filter(|_| all().all(|skyhook| skyhook.is_some()));
             let presumed = absence == Certainty::Presumed && former.is_none();
+            let blocks = |s: &&Skyhook| {
+                let blocked = cluster.status_on(s, node) == Status::Blocked && !model.is_done_on(s, node);
+                s.is_active()
+                    && s.selects(node)
+                    && blocked
+                    && cluster.untolerated_by(s, node).contains(&taint)
+            };
+            let blocked = cluster.skyhooks.iter().find(blocks);
             let finding = findings.report(
                 Subject::node(&node.name, None),
                 if let Some(former) = former {
@@ -102,7 +115,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         .to_owned()
                 },
             );
-            if presumed || young {
+            if (presumed || young) && blocked.is_none() {
                 finding.severity(Severity::Info);
             }
             finding
@@ -110,7 +123,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(cluster.flavor().resource(), "with runtimeRequired that select the node", "none")
                 .remedy("See which custom resources select the node", ["node", "status", &node.name])
                 .remove_taint(
-                    Grade::B1,
+                    blocked.map_or(Grade::B1, Grade::of_running),
                     "Remove the taint if nothing has to be installed first",
                     &node.name,
                     &notation,
@@ -118,19 +131,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("workloads can be scheduled on the node immediately");
             continue;
         }
-        let holding = model.taint_kept_by(node);
-        if holding.is_empty() && keepers.iter().all(complete) {
+        if model.taint_kept_by(node).is_empty() && keepers.iter().all(complete) {
             kept_though_complete(cluster, findings, node, taint, &keepers);
             continue;
         }
         // The taint is correct while a custom resource still works or waits, or has just become complete.
-        if holding.is_empty() || holding.iter().any(|s| s.is_active() && !s.deleting()) {
+        let Some(holding) = model.taint_left_by(node).filter(|_| !deadlocks.contains(node.name.as_str()))
+        else {
             continue;
-        }
+        };
         let holder = holding[0];
         let finding = findings.report(
             Subject::skyhook_on_node(holder, node),
-            format!("the node keeps its runtime-required taint as long as {holder} is {}", state_of(holder)),
+            format!(
+                "the node keeps its runtime-required taint as long as {holder} is {}",
+                holder.stopped().filter(|_| !holder.deleting()).unwrap_or("being deleted")
+            ),
         );
         finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &notation).evidence(
             "custom resources",
@@ -218,14 +234,4 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
         )
         .remove_taint(Grade::of_running(skyhook), "Then remove the older taint", &node.name, &notation)
         .caveat("packages may run on the node immediately");
-}
-
-fn state_of(skyhook: &Skyhook) -> &'static str {
-    if skyhook.deleting() {
-        "being deleted"
-    } else if skyhook.paused() {
-        "paused"
-    } else {
-        "disabled"
-    }
 }

@@ -45,8 +45,6 @@ rule! {
 
 /// Time allowed for the removal of the Job after the deletion deadline of its pods.
 const SLACK: SignedDuration = SignedDuration::from_secs(15);
-/// Seconds within which the pods of a deleted Job normally end.
-const PROMPT: i64 = 60;
 /// Time allowed for the removal of a Job without visible pods.
 const UNSEEN: SignedDuration = SignedDuration::from_secs(30);
 
@@ -69,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let read = cluster.node(package_run.node).is_some();
         let stale = package_run.invalidated || read && due_entry(cluster, package_run).is_none();
         // The operator deletes Jobs in the course of its work, and their pods end within seconds.
-        let ends_passes = overdue || cluster.seconds_since(Some(deleted)).is_some_and(|age| age >= PROMPT);
+        let ends_passes = overdue || cluster.is_late(Some(deleted));
         let message = message(package_run, overdue, stale && ends_passes);
         let finding = findings.report(Subject::package_run(package_run), message);
         if !stale || !ends_passes {

@@ -66,20 +66,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Another rule reports nodes that are being deleted.
         let nodes = model.unfinished(skyhook).filter(|node| node.deletion.is_none());
         for node in nodes.filter(|node| !node.taints().is_empty()) {
-            // Another rule covers the runtime-required taint.
+            let on = cluster.on_node(node, skyhook.name());
+            // Ignored nodes have the status blocked, too.
+            let ignored = node.ignored(cluster.flavor());
+            let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked) && !ignored;
+            // The runtime-required taint is normal until the operator has removed it; SKY407 covers the wait for a later
+            // custom resource.
+            let waits_for_taint = blocked && model.predecessor_on(skyhook, node).is_none();
+            let left_by = if waits_for_taint { model.taint_left_by(node) } else { None };
+            let left_by = left_by.filter(|by| by.iter().all(|keeper| keeper.order() < skyhook.order()));
             let taints: Vec<&Taint> = cluster
                 .untolerated_by(skyhook, node)
                 .into_iter()
-                .filter(|t| runtime_keys.iter().all(|(key, _)| t.key != *key))
+                .filter(|t| left_by.is_some() || runtime_keys.iter().all(|(key, _)| t.key != *key))
                 .filter(|t| !(skyhook.spec.runtime_required && cluster.runtime_required().is_dropped(t)))
                 .collect();
             if taints.is_empty() {
                 continue;
             }
-            let on = cluster.on_node(node, skyhook.name());
-            // Ignored nodes have the status blocked, too.
-            let ignored = node.ignored(cluster.flavor());
-            let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked) && !ignored;
             let passing = taints.iter().all(|t| t.of_lifecycle());
             let removal = taints.iter().all(|t| t.is(TaintKind::Removal));
             let at_work = package_runs.any_alive_on(skyhook.name(), &node.name);
@@ -106,6 +110,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let finding = findings.report(Subject::skyhook_on_node(skyhook, node), message);
             finding.warning_if(passing || ignored || !blocked && !kept);
+            if let Some(keepers) = &left_by {
+                finding.effect_of(&["SKY405"]).warning_if(!keepers.is_empty());
+                keepers.iter().for_each(|keeper| {
+                    finding.waits_for_node(keeper.name(), &node.name);
+                });
+            }
             if kept {
                 finding.since(since);
             }

@@ -1,5 +1,6 @@
 use super::{Findings, Subject};
-use crate::api::{Entry, Skyhook, Stage, State, Version};
+use crate::api::keys::go_version;
+use crate::api::{Entry, Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, Phase};
 
 rule! {
@@ -90,7 +91,7 @@ fn is_unfinished_upgrade(skyhook: &Skyhook, entry: &Entry) -> bool {
     let Some(package) = skyhook.package(name) else {
         return false;
     };
-    let wanted = Version::parse(&package.version);
+    let wanted = go_version(&package.version);
     !skyhook.uninstalls(package)
-        && wanted.is_some_and(|wanted| Version::parse(version).is_some_and(|v| v > wanted))
+        && wanted.is_some_and(|wanted| go_version(version).is_some_and(|recorded| recorded > wanted))
 }

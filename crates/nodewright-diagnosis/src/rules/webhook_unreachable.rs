@@ -98,6 +98,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("a later installation of the operator recreates it");
             continue;
         }
+        if let Some(service) = first.webhook.client_config.service.as_ref()
+            && matches!(first.lacks, Lack::Service | Lack::Endpoint)
+            && operators.iter().all(|d| d.replicas() > 0)
+        {
+            finding.kubectl(
+                Grade::B0,
+                "Compare the selector of the service with the labels of the pods that should serve it",
+                ["get", "services,pods", "-n", &service.namespace, "-o", "wide", "--show-labels"],
+            );
+        }
         let places = dead.iter().filter(|u| std::ptr::eq(u.configuration, configuration)).map(|u| u.index);
         if let Some((why, restart)) = of_certificate(first.lacks).filter(|_| ours) {
             finding.operator_log(cluster, why);

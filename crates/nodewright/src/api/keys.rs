@@ -155,6 +155,33 @@ impl fmt::Display for Version {
     }
 }
 
+/// A semantic version as Go reads it: one to three numbers with an optional leading `v`. Only three numbers
+/// may have a pre-release or build metadata.
+pub fn is_version(text: &str) -> bool {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let number =
+        |n: &str| n.bytes().all(|b| b.is_ascii_digit()) && !n.is_empty() && (n == "0" || !n.starts_with('0'));
+    let numbers: Vec<&str> = text.split('.').collect();
+    match numbers.len() {
+        1 | 2 => numbers.into_iter().all(number),
+        _ => semver::Version::parse(text).is_ok(),
+    }
+}
+
+/// A version as Go compares it: missing numbers are 0, build metadata is ignored.
+pub fn go_version(text: &str) -> Option<semver::Version> {
+    if !is_version(text) {
+        return None;
+    }
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let missing = 2_usize.saturating_sub(text.matches('.').count());
+    let full = match semver::Version::parse(text) {
+        Ok(version) => version,
+        Err(_) => semver::Version::parse(&(text.to_owned() + &".0".repeat(missing))).ok()?,
+    };
+    Some(semver::Version { build: semver::BuildMetadata::EMPTY, ..full })
+}
+
 /// The API that an operator works with.
 ///
 /// Operators up to v0.17 have `Skyhook` objects and run bare Pods. From v0.18 on the custom resource is

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::fmt;
 use std::ops::Range;
 
@@ -99,15 +100,17 @@ impl NodeState {
         let mut values = Vec::new();
         match read(text, package.is_some()) {
             Ok(read) => {
+                let mut at: HashMap<Name, usize> = HashMap::with_capacity(read.len());
                 for entry in read {
                     values.push(entry.value.clone());
                     let entry = Entry { annotation, ..entry };
                     // The last of equal keys wins, as in the operator's decoder.
-                    let known =
-                        self.entries.iter_mut().find(|e| e.annotation == annotation && e.key == entry.key);
-                    match known {
-                        Some(known) => *known = entry,
-                        None => self.entries.push(entry),
+                    match at.entry(entry.key.clone()) {
+                        Occupied(at) => self.entries[*at.get()] = entry,
+                        Vacant(at) => {
+                            at.insert(self.entries.len());
+                            self.entries.push(entry);
+                        }
                     }
                 }
             }

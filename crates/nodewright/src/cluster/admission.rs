@@ -342,11 +342,11 @@ impl<'a> OperatorView<'a> {
         self.is_absent() || self.is_unavailable() && self.coming_up_since().is_none()
     }
 
-    /// Whether the operator is scaled to zero, and so acts on nothing until someone scales it up. An unavailable one may
-    /// still act; so may an absent one, which something else than a Deployment may run.
-    pub fn is_scaled_to_zero(self) -> bool {
+    /// Whether the operator may write to the cluster: it is not scaled to zero. An unavailable one may still do so; so may
+    /// an absent one, which something else than a Deployment may run.
+    pub fn may_write(self) -> bool {
         let operators = self.0.operators.items();
-        !operators.is_empty() && operators.iter().all(|d| d.replicas() == 0)
+        operators.is_empty() || operators.iter().any(|d| d.replicas() > 0)
     }
 
     /// Whether all Deployments were read, and none of them runs the operator.

@@ -110,6 +110,9 @@ pub fn of_must_gather(text: &str) -> Option<Timestamp> {
 /// Age in seconds at which a pending action is overdue: the operator reconciles everything at least this
 /// often.
 pub const PATIENCE: i64 = 600;
+/// Seconds within which the operator acts after a change that it watches. It reconciles within two seconds, and takes
+/// longer only for thousands of nodes or after a restart.
+const PROMPT: i64 = 60;
 /// Maximum number of seconds that a time may be in the future. A later time was written by a wrong clock.
 const WRONG_CLOCK: i64 = 3600;
 
@@ -129,6 +132,11 @@ impl Cluster {
     /// Whether a pending action from this time is overdue.
     pub fn is_stale(&self, at: Option<Timestamp>) -> bool {
         self.seconds_since(at).is_some_and(|age| age >= PATIENCE)
+    }
+
+    /// Whether an action that a running operator takes promptly is late.
+    pub fn is_late(&self, at: Option<Timestamp>) -> bool {
+        self.seconds_since(at).is_some_and(|age| age >= PROMPT)
     }
 
     /// Whether an action from this time is known not to be overdue.

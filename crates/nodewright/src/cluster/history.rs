@@ -5,10 +5,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::{Certainty, Cluster, Node, PackageRuns};
+use super::{Certainty, Cluster, Node, PackageRuns, Pod};
 use crate::api::{ApiFlavor, Meta, Skyhook};
 
 /// Evidence that a stage of some version of a package once ran, or could have run.
@@ -284,26 +285,24 @@ impl Skyhook {
 /// The times of recorded changes that release the next action of a custom resource.
 pub struct Changes<'a> {
     cluster: &'a Cluster,
+    package_runs: Rc<PackageRuns<'a>>,
     /// The latest write of any spec, and the start of the operator.
     of_all: Option<Timestamp>,
     /// The latest transition of the operator's conditions on nodes, by custom resource.
     on_nodes: HashMap<&'a str, Timestamp>,
     /// The latest such transition of custom resources for which all later ones wait on all nodes.
     of_blocking: Option<Timestamp>,
-    /// The latest creation or deletion of a workload pod, by node.
-    workloads: HashMap<&'a str, Timestamp>,
+    /// The workload pods of each node.
+    workloads: HashMap<&'a str, Vec<&'a Pod>>,
 }
 
-/// Seconds within which the operator acts after a change that it watches. It reconciles within two seconds, and takes
-/// longer only for thousands of nodes or after a restart.
-pub const PROMPT: i64 = 60;
-
 impl<'a> Changes<'a> {
-    pub fn new(cluster: &'a Cluster) -> Changes<'a> {
+    pub fn new(cluster: &'a Cluster, package_runs: Rc<PackageRuns<'a>>) -> Changes<'a> {
         // A change of an earlier custom resource may release a later one.
         let specs = cluster.skyhooks.iter().flat_map(|skyhook| spec_writes(&skyhook.metadata));
         let mut changes = Changes {
             cluster,
+            package_runs,
             of_all: latest(cluster, specs.chain(cluster.operator().started())),
             on_nodes: HashMap::new(),
             of_blocking: None,
@@ -321,13 +320,15 @@ impl<'a> Changes<'a> {
         changes.of_blocking =
             blocking.filter_map(|skyhook| changes.on_nodes.get(skyhook.name())).copied().max();
         for pod in &cluster.workloads {
-            let times = [pod.metadata.creation_timestamp, pod.metadata.deletion_timestamp];
-            if let Some(at) = latest(cluster, times.into_iter().flatten()) {
-                let newest = changes.workloads.entry(&pod.spec.node_name).or_insert(at);
-                *newest = at.max(*newest);
-            }
+            changes.workloads.entry(&pod.spec.node_name).or_default().push(pod);
         }
         changes
+    }
+
+    /// The latest change after which the operator should take the next action of a custom resource on each of its nodes.
+    pub fn due_since<'c>(&'c self, skyhook: &'c Skyhook) -> impl Fn(&Node) -> Option<Timestamp> + 'c {
+        let of_all = self.of_skyhook(skyhook);
+        move |node| of_all.max(self.of_node(skyhook, node))
     }
 
     /// The latest change that concerns all nodes of a custom resource. Excludes the operator's own writes of the
@@ -353,33 +354,33 @@ impl<'a> Changes<'a> {
         latest(cluster, times)
     }
 
-    /// The latest change of a node, and of the stages and pods on it.
-    pub fn of_node(
-        &self,
-        package_runs: &PackageRuns<'_>,
-        skyhook: &Skyhook,
-        node: &Node,
-    ) -> Option<Timestamp> {
+    /// The latest change of a node, of the stages and pods on it, and of what allows their eviction.
+    fn of_node(&self, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
         let cluster = self.cluster;
         let conditions = node.conditions().iter().filter_map(|condition| condition.last_transition_time);
-        let runs = package_runs.on_node(&node.name).flat_map(|run| {
+        let moved = |pod: &Pod| {
+            [pod.metadata.creation_timestamp, pod.metadata.deletion_timestamp].into_iter().flatten()
+        };
+        let runs = self.package_runs.on_node(&node.name).flat_map(|run| {
             let job = run.job.into_iter().flat_map(|job| {
                 let conditions = job.status.conditions.iter().filter_map(|c| c.last_transition_time);
                 conditions.chain(job.status.completion_time).chain(job.metadata.deletion_timestamp)
             });
             let pods = run.pods.iter().flat_map(|pod| {
                 let containers = pod.status.init_container_statuses.iter();
-                containers
-                    .filter_map(|c| c.state.terminated.as_ref()?.finished_at)
-                    .chain(pod.metadata.creation_timestamp)
-                    .chain(pod.metadata.deletion_timestamp)
+                containers.filter_map(|c| c.state.terminated.as_ref()?.finished_at).chain(moved(pod))
             });
             job.chain(pods).chain(run.created()).collect::<Vec<_>>()
         });
         let on = cluster.on_node(node, skyhook.name());
+        let workloads = self.workloads.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+        // Budgets matter only where a drain may wait for them.
+        let drains = on.is_some_and(|on| on.draining_since().is_some()) || node.cordoned() == Some(true);
+        let allowed = drains.then(|| cluster.evictions().allowed_since(workloads)).flatten();
         let times = conditions
             .chain(runs)
-            .chain(self.workloads.get(node.name.as_str()).copied())
+            .chain(workloads.iter().copied().flat_map(moved))
+            .chain(allowed)
             .chain(node.annotated)
             .chain(node.selectable)
             .chain(on.and_then(|on| on.draining_since()));

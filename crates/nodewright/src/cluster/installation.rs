@@ -293,15 +293,20 @@ impl<'a> OperatorView<'a> {
     }
 
     /// The namespaces in which the operator creates its objects: from `--namespace`, else the namespaces of
-    /// the acting Deployments, else those of the Services in its webhook configurations. Empty if all are
-    /// unknown.
+    /// the acting Deployments, else of all its Deployments, else those of the Services in its webhook
+    /// configurations. Empty if all are unknown.
     pub fn namespaces(self) -> BTreeSet<&'a str> {
         if let Some(namespace) = &self.0.namespace_flag {
             return [namespace.as_str()].into();
         }
-        let acting = self.acting();
-        if !acting.is_empty() {
-            return acting.into_iter().map(Deployment::namespace).collect();
+        let acting = self.acting().into_iter().map(Deployment::namespace);
+        let mut namespaces: BTreeSet<&str> = acting.collect();
+        if namespaces.is_empty() {
+            let all = self.0.operators.iter().filter(|deployment| deployment.runs_operator());
+            namespaces.extend(all.map(Deployment::namespace));
+        }
+        if !namespaces.is_empty() {
+            return namespaces;
         }
         self.0
             .admission

@@ -8,12 +8,13 @@ use super::gates::drain::{DrainRefusal, drain_state};
 use super::gates::{At, drain};
 use super::operator::{Slot, Step};
 use super::pace::Pace;
-use super::place::Status;
+use super::place::{Place, Status};
 use super::profile::{SpecPackage, obstacles_end_reconcile};
 use super::resource::Resource;
 use super::selection::Selection;
-use super::timeline::{Happening, Moment, RefusedDrain, Remaining, Timeline, Untimed};
-use super::{Model, selection};
+use super::timeline::{Happening, Moment, RefusedDrain, Remaining, Stuck, Timeline, Untimed};
+use super::work::{first_obstacle, progress};
+use super::{Model, WaitReason, selection};
 use crate::api::{Stage, State};
 use crate::cluster::drain::{self as drains, ObstacleReader};
 use crate::cluster::{Node, NodeRecord};
@@ -44,6 +45,10 @@ pub(super) struct Advance<'a> {
     batches: Vec<Vec<Batch>>,
     /// Number of incomplete nodes, by custom resource.
     open: Vec<usize>,
+    /// Number of nodes on which the deletion of a custom resource waits for an uninstall, by custom resource.
+    pending: Vec<usize>,
+    /// By custom resource: whether it has been removed.
+    removed: Vec<bool>,
     /// The moments of the timeline; `None` if only estimates are needed.
     moments: Option<Vec<Moment<'a>>>,
     completions: Vec<(&'a str, f64)>,
@@ -147,8 +152,15 @@ impl<'a> Advance<'a> {
         });
         let works = works.collect();
         let batches = model.resources.iter().map(|r| batches(&model, r)).collect();
-        let open = |r: &Resource<'_>| r.places.iter().filter(|place| !place.complete).count();
-        let open = model.resources.iter().map(open).collect();
+        let count = |is: fn(&Resource<'_>, &Place) -> bool| {
+            model
+                .resources
+                .iter()
+                .map(move |r| r.places.iter().filter(|place| is(r, place)).count())
+                .collect()
+        };
+        let open = count(|_, place| !place.complete);
+        let pending = count(|resource, place| resource.deleting && resource.is_open(place));
         let last = vec![None; model.resources.len()];
         let mut advance = Advance {
             model,
@@ -163,6 +175,8 @@ impl<'a> Advance<'a> {
             settle: BTreeSet::new(),
             batches,
             open,
+            removed: vec![false; pending.len()],
+            pending,
             moments,
             completions: Vec::new(),
             last,
@@ -178,6 +192,7 @@ impl<'a> Advance<'a> {
         let too_many = self.moments.is_none() && self.open.iter().sum::<usize>() > MOST;
         self.untimed = self.untimed.or(too_many.then_some(Untimed::TooManyNodes));
         if self.model.halt.is_none() && !too_many {
+            (0..self.model.resources.len()).for_each(|number| self.finalize(number));
             self.act();
             while let Some((at, ends)) = self.ends.pop_first() {
                 self.now = at;
@@ -188,12 +203,13 @@ impl<'a> Advance<'a> {
                 self.act();
             }
         }
-        let is_stuck = |resource: &&Resource<'a>| {
-            let mut places = resource.places.iter();
-            places.any(|place| resource.is_open(place)) || self.refused.contains_key(resource.skyhook.name())
-        };
-        let stuck = self.model.resources.iter().filter(is_stuck);
-        let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
+        let ends = self.model.resources.iter().enumerate().map(|(number, resource)| {
+            let places = resource.places.iter().enumerate();
+            let open = places.filter(|(_, place)| resource.is_open(place)).map(|(at, _)| at);
+            let obstacle = self.moments.as_ref().and_then(|_| self.obstacle(number, open.clone()));
+            (resource.skyhook.name(), Stuck { open: open.count(), obstacle })
+        });
+        let stuck = ends.filter(|(name, end)| end.open > 0 || self.refused.contains_key(name)).collect();
         let ends = self.model.resources.iter().map(|r| r.skyhook.name()).zip(&self.last).enumerate();
         let ends = ends.filter_map(|(resource, (name, last))| {
             let seconds = seconds((*last)?);
@@ -207,6 +223,24 @@ impl<'a> Advance<'a> {
             refused: self.refused,
             untimed: self.untimed,
         }
+    }
+
+    /// The first obstacle on these nodes at the end of the simulation.
+    fn obstacle(
+        &self,
+        number: usize,
+        open: impl Iterator<Item = usize>,
+    ) -> Option<(WaitReason<'a>, &'a Node)> {
+        let resource = &self.model.resources[number];
+        let progress = open.map(|at| {
+            let node = resource.nodes[at];
+            let drain = self.works[number][at].drain;
+            let mut protected = self.model.protected_pods(resource.skyhook, node);
+            let protected = protected.next().filter(|_| drain == Drain::Forbidden);
+            let waits = protected.map(|pod| WaitReason::ProtectedPod(pod).into());
+            (node, waits.unwrap_or_else(|| progress(&self.model, resource, at)))
+        });
+        first_obstacle(&self.model, resource, progress)
     }
 
     /// Starts the simulation with the running stages, and marks all nodes as due.
@@ -235,7 +269,10 @@ impl<'a> Advance<'a> {
                 let profile = resource.profile(&resource.places[at as usize]);
                 let running = runs.filter_map(|run| {
                     let unrecorded = resource.unrecorded(&self.model.runs, profile, run);
-                    if !run.alive() && !unrecorded {
+                    if !unrecorded
+                        && (!run.alive()
+                            || resource.acts() && self.model.runs.outdated(run, resource.skyhook))
+                    {
                         return None;
                     }
                     let own = |p: &SpecPackage<'_>| p.name == run.package;
@@ -308,6 +345,7 @@ impl<'a> Advance<'a> {
         let profile = resource.profile(place);
         if let Some(package) = profile.removes {
             self.change(number, at, package, None);
+            self.complete(number, at);
             return true;
         }
         let work = self.works[number][at as usize];
@@ -420,7 +458,11 @@ impl<'a> Advance<'a> {
             format!("is refused: {}", obstacles.cause().0)
         };
         for name in waiting {
-            self.refused.entry(name).or_insert_with(|| RefusedDrain { node, why: why.clone() });
+            self.refused.entry(name).or_insert_with(|| RefusedDrain {
+                skyhook: skyhook.name(),
+                node,
+                why: why.clone(),
+            });
         }
         let compartment = usize::from(self.model.resources[number].places[at as usize].compartment);
         for (other, batches) in self.batches.iter_mut().enumerate() {
@@ -526,6 +568,9 @@ impl<'a> Advance<'a> {
             self.changes.insert(key, to);
             to
         });
+        let resource = &mut self.model.resources[number];
+        let [was, is] = [from, to].map(|at| resource.profiles[at as usize].pending && resource.deleting);
+        self.pending[number] = self.pending[number] + usize::from(is) - usize::from(was);
         resource.places[at as usize].profile = to;
     }
 
@@ -579,6 +624,25 @@ impl Advance<'_> {
         if self.open[number] == 0 {
             self.open_gates(number);
         }
+        self.finalize(number);
+    }
+
+    /// Removes a custom resource from all nodes, once no uninstall keeps it from being deleted.
+    fn finalize(&mut self, number: usize) {
+        let resource = &self.model.resources[number];
+        if self.removed[number] || self.pending[number] > 0 || !self.model.is_removable(resource) {
+            return;
+        }
+        self.removed[number] = true;
+        let works = &mut self.works[number];
+        let assumed = works.iter().any(|work| work.assumed);
+        works.iter_mut().for_each(|work| work.assumed = assumed);
+        self.model.resources[number].places.iter_mut().for_each(|place| place.complete = true);
+        self.open[number] = 0;
+        for at in 0..self.works[number].len() {
+            self.release(number, self.works[number][at].node as usize);
+        }
+        self.open_gates(number);
     }
 
     /// Lets the custom resources that wait for this one on a node proceed there.

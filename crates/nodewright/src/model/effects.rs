@@ -9,13 +9,13 @@ use moments::Moments;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::action::ProgressState;
 use super::on_nodes::knows_workloads_on;
 use super::resource::Resource;
-use super::timeline::{Happening, Remaining, Timeline};
+use super::timeline::{Happening, Moment, Stuck, Timeline};
+use super::work::first_obstacle;
 use super::{Model, WaitReason};
 use crate::api::skyhook::BatchState;
-use crate::api::{ApiFlavor, Package, Skyhook, Stage, State};
+use crate::api::{ApiFlavor, Package, Skyhook, Stage};
 use crate::cluster::drain::EvictionBlock;
 use crate::cluster::{Cluster, DisruptionBudget, Node, PackageRun, Pod, Source};
 
@@ -25,39 +25,20 @@ pub struct Effects<'a> {
     pub skyhook: &'a str,
     /// The effects by package, sorted by name; includes packages that were removed from the spec.
     pub packages: Vec<PackageDocument>,
-    /// Nodes that are no longer selected; the operator changes nothing on them.
-    pub deselected: Vec<&'a Node>,
-    /// The nodes that are cordoned.
-    pub cordoned: Vec<&'a Node>,
-    /// Nodes that are interrupted before they are cordoned.
-    pub interrupted_uncordoned: Vec<&'a Node>,
-    /// Nodes that lose the runtime-required taint.
-    pub untainted: Vec<&'a Node>,
-    /// Number of pods that are evicted from the cordoned nodes; `None` if their pods were not read.
-    pub evicted: Option<usize>,
+    /// The effects on nodes.
+    pub rollout: RolloutDocument,
     /// PodDisruptionBudgets that refuse evictions now, sorted by path, with the affected nodes. Empty if the
     /// operator deletes pods instead of evicting them.
     pub refusing: Vec<(&'a DisruptionBudget, BTreeSet<&'a str>)>,
-    /// Number of nodes in one batch, summed over all compartments; `None` if only some nodes were read.
-    pub allowed: Option<usize>,
-    /// Whether a second batch may start beside the first. With `interruptionBudget` alone, the operator chooses nodes in the
-    /// arbitrary order of its cache, even before its cache shows the nodes that it has just chosen (operator v0.17,
-    /// `BuildState`, `createNewBatch`: twice the budget in 3 of 20 runs of the scenario `edit_effects`). Nodes of a deployment policy are sorted.
-    pub overlapping: bool,
-    /// Custom resources that wait for this one, on shared nodes or everywhere.
-    pub waiting: Vec<&'a str>,
     /// Why the rollout never finishes; `None` if it does. If only some nodes were read, only a pause, a
     /// disable or a halt of the operator is known.
     pub stuck: Option<WaitReason<'a>>,
-    /// The nodes on which the rollout never finishes; `None` if only some nodes were read.
-    pub incomplete: Option<usize>,
     /// A node to which `stuck` applies; `None` if it applies to the whole custom resource.
     pub stuck_on: Option<&'a Node>,
-    /// Why a drain that the rollout waits for is refused, which is then the first obstacle.
-    pub refused_drain: Option<String>,
+    /// Whether a drain that the rollout waits for is refused, which is then the first obstacle.
+    pub drain_refused: bool,
     /// A required source that was not read; the other fields are unknown then.
     pub unread: Option<Source>,
-    pub remaining: Option<Remaining>,
 }
 
 /// The effect of an edit on a package.
@@ -112,9 +93,11 @@ impl<'a> Simulation<'a> {
         skyhooks: &[impl AsRef<str>],
     ) -> Vec<Effects<'a>> {
         let model = Model::new(edited);
-        let known = skyhooks.iter().filter_map(|name| model.resource(name.as_ref()));
-        let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
         let timeline = &self.timeline;
+        let known = skyhooks.iter().filter_map(|name| model.resource(name.as_ref()));
+        let known =
+            known.map(|resource| at_first(&model, resource, timeline.stuck.get(resource.skyhook.name())));
+        let mut all: Vec<Effects<'a>> = known.collect();
         let pods = edited.evictions().pods_by_node();
         for effects in &mut all {
             if effects.unread.is_none() && is_config_map_unread(live, edited, effects.skyhook) {
@@ -127,9 +110,9 @@ impl<'a> Simulation<'a> {
             let was = live.skyhook(effects.skyhook);
             let is = edited.skyhook(effects.skyhook);
             let (before, after) = (was.into_iter(), is.into_iter());
-            let names: BTreeSet<&str> =
+            let packages: BTreeSet<&str> =
                 before.chain(after).flat_map(Skyhook::packages).map(|(name, _)| name).collect();
-            for name in names {
+            for name in packages {
                 let package = |skyhook: Option<&'a Skyhook>| skyhook.and_then(|s| s.package(name));
                 let kind = self.interrupts.get(&(effects.skyhook, name)).copied();
                 effects.packages.extend(own.package(name, package(was), package(is), kind));
@@ -139,25 +122,33 @@ impl<'a> Simulation<'a> {
                     && is.is_some_and(|s| !s.selects(node))
                     && live.on_node(node, effects.skyhook).is_some()
             };
-            effects.deselected = live.nodes.iter().filter(leaves).collect();
-            effects.cordoned = own.cordoned();
-            effects.interrupted_uncordoned = own.interrupted_uncordoned();
-            effects.untainted = timeline.untainted(&model, effects.skyhook);
-            let known = knows_workloads_on(live, &effects.cordoned);
-            effects.evicted = known.then(|| own.evicted());
+            // Runs on nodes that are not selected are not validated.
+            let outdated = |run: &&PackageRun<'a>, skyhook: Option<&Skyhook>| {
+                let node = edited.node(run.node);
+                skyhook.filter(|skyhook| skyhook.is_active()).is_some_and(|skyhook| {
+                    node.is_some_and(|node| skyhook.selects(node)) && model.runs.outdated(run, skyhook)
+                })
+            };
+            let stopped =
+                model.runs.all.of(effects.skyhook).filter(|run| outdated(run, is) && !outdated(run, was));
+            let cordoned = own.cordoned();
             if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
-                effects.refusing = refusing(edited, &pods, &effects.cordoned);
+                effects.refusing = refusing(edited, &pods, &cordoned);
             }
-            effects.remaining = timeline.remaining(effects.skyhook);
-            let completions = timeline
-                .moments
-                .iter()
-                .filter(|moment| moment.skyhook == effects.skyhook && moment.what == Happening::Complete)
-                .count();
-            effects.incomplete = effects.incomplete.map(|open| open.saturating_sub(completions));
+            let rollout = &mut effects.rollout;
+            rollout.deselected = names(live.nodes.iter().filter(leaves));
+            let stopped: BTreeSet<&str> = stopped.map(|run| run.node).collect();
+            rollout.stopped = stopped.into_iter().map(str::to_owned).collect();
+            rollout.cordoned = names(cordoned.iter().copied());
+            rollout.interrupted_uncordoned = names(own.interrupted_uncordoned());
+            rollout.untainted = names(timeline.untainted(&model, effects.skyhook));
+            rollout.evicted_pods = knows_workloads_on(live, &cordoned).then(|| own.evicted());
+            let remaining = timeline.remaining(effects.skyhook).filter(|_| !edited.limited_to_named_nodes);
+            (rollout.estimate, rollout.uncertainty) =
+                remaining.map(|remaining| (remaining.seconds, remaining.uncertainty)).unzip();
+            let estimate = rollout.estimate;
             if edited.limited_to_named_nodes {
                 // Order and time depend on nodes that were not read.
-                effects.remaining = None;
                 effects.packages.iter_mut().for_each(|p| p.at_once = None);
             }
             let stopped = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
@@ -173,7 +164,6 @@ impl<'a> Simulation<'a> {
                     runs.all().iter().filter(|run| !suspended && run.works() && is_known(run)).collect();
                 effects.packages.iter_mut().for_each(|package| package.stop(&running));
             }
-            let estimate = effects.remaining.map(|remaining| remaining.seconds);
             for package in &mut effects.packages {
                 package.estimate = estimate.filter(|_| !package.nodes.is_empty());
             }
@@ -181,20 +171,30 @@ impl<'a> Simulation<'a> {
             let waits = stopped
                 && edits
                     .any(|p| matches!(p.change, PackageChange::WithoutEffect | PackageChange::NotInstalled));
-            if !waits && !timeline.stuck.contains(&effects.skyhook) {
+            let never_ends = timeline.stuck.contains_key(effects.skyhook);
+            if !waits && !never_ends {
                 effects.stuck = None;
             }
             // A batch may wait for the drain, and an ignore label is intended.
             let first = matches!(
                 effects.stuck,
                 None | Some(WaitReason::Batch { .. } | WaitReason::Drain(_) | WaitReason::Ignored)
-            ) && timeline.stuck.contains(&effects.skyhook);
-            if let Some(refused) = timeline.refused.get(effects.skyhook).filter(|_| first) {
-                effects.stuck_on = Some(refused.node);
-                effects.refused_drain = Some(refused.to_string());
-                // How many nodes wait with it is not known: the simulation goes on.
-                effects.incomplete = None;
-            }
+            ) && never_ends;
+            let refused = timeline.refused.get(effects.skyhook);
+            let refused_first = refused.filter(|_| first);
+            effects.drain_refused = refused_first.is_some();
+            effects.stuck_on = refused_first.map(|refused| refused.node).or(effects.stuck_on);
+            let why = effects.stuck.as_ref().map(|stuck| words(stuck, effects.stuck_on));
+            let rollout = &mut effects.rollout;
+            rollout.stuck = refused_first.map(ToString::to_string).or(why);
+            // How many nodes wait with a refused drain is not known: the simulation goes on.
+            let known = refused.is_none() && effects.stuck_on.is_some() && rollout.stuck.is_some();
+            rollout.incomplete_nodes = rollout.incomplete_nodes.filter(|nodes| *nodes > 0 && known);
+            let refusing = effects.refusing.iter().map(|(budget, nodes)| RefusingBudget {
+                budget: budget.path(),
+                nodes: nodes.iter().copied().map(str::to_owned).collect(),
+            });
+            rollout.refusing_budgets = refusing.collect();
         }
         all
     }
@@ -223,8 +223,8 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// The effects that can be computed without a timeline.
-fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
+/// The effects that follow from one reconcile, and from the end of the simulation.
+fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>, end: Option<&Stuck<'a>>) -> Effects<'a> {
     let sizes = resource.compartments.iter().map(|c| {
         // Reset the counters: the recorded ones belong to a rollout that is over.
         let fresh = BatchState { completed_nodes: 0, failed_nodes: 0, ..c.state.clone() };
@@ -232,19 +232,26 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     });
     let skyhook = resource.skyhook.name();
     let partial = model.cluster.limited_to_named_nodes;
-    let (stuck, stuck_on) = stuck(model, resource).unzip();
-    Effects {
-        skyhook,
-        allowed: (!partial).then(|| sizes.sum()),
-        overlapping: resource.skyhook.spec.deployment_policy.is_empty(),
-        waiting: if partial { Vec::new() } else { model.waiting_for(skyhook) },
-        stuck,
-        incomplete: (!partial)
-            .then(|| resource.places.iter().filter(|place| resource.is_open(place)).count()),
-        stuck_on: stuck_on.flatten(),
-        unread: unread(model, skyhook),
-        ..Effects::default()
-    }
+    let (stuck, stuck_on) = match (stop(model, resource), end) {
+        (None, Some(end)) if !partial && end.open > 0 => {
+            let at_first = || first_obstacle(model, resource, model.all_progress(skyhook));
+            end.obstacle.clone().or_else(at_first).unzip()
+        }
+        (stop, _) => (stop, None),
+    };
+    let waiting = model.waiting_for(skyhook).into_iter().filter(|_| !partial);
+    let rollout = RolloutDocument {
+        skyhook: skyhook.to_owned(),
+        batch: (!partial).then(|| sizes.sum()),
+        // The operator chooses nodes in the arbitrary order of its cache, even before its cache shows the nodes that it
+        // has just chosen (operator v0.17, `BuildState`, `createNewBatch`: twice the budget in 3 of 20 runs of the
+        // scenario `edit_effects`). Nodes of a deployment policy are sorted.
+        batches_may_overlap: resource.skyhook.spec.deployment_policy.is_empty(),
+        waiting: waiting.map(str::to_owned).collect(),
+        incomplete_nodes: end.map(|end| end.open).filter(|_| !partial),
+        ..RolloutDocument::default()
+    };
+    Effects { skyhook, rollout, stuck, stuck_on, unread: unread(model, skyhook), ..Effects::default() }
 }
 
 /// A source that was not read, so that the progress on some node is unknown. Ignores nodes that were not
@@ -304,46 +311,13 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Why the custom resource does not progress on some node, and that node. A reason that applies to all nodes comes first,
-/// and the batch last: it follows from other nodes.
-fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<(WaitReason<'a>, Option<&'a Node>)> {
-    if let Some(halt) = &model.halt {
-        return Some((halt.clone(), None));
-    }
-    if resource.paused {
-        return Some((WaitReason::Paused, None));
-    }
-    if resource.disabled {
-        return Some((WaitReason::Disabled, None));
-    }
-    if model.cluster.limited_to_named_nodes {
-        return None;
-    }
-    let name = resource.skyhook.name();
-    // After a wait for its batch, a stage that fails fails again.
-    let failing = |node: &Node| {
-        let mut entries = model.cluster.on_node(node, name)?.entries().iter();
-        let entry = entries.find(|entry| entry.state == State::Erroring)?;
-        Some(WaitReason::Stage { package: entry.name.to_string(), stage: entry.stage.clone() })
+/// Why the custom resource does not progress on any node.
+fn stop<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<WaitReason<'a>> {
+    let annotated = match resource {
+        resource if resource.paused => Some(WaitReason::Paused),
+        resource => resource.disabled.then_some(WaitReason::Disabled),
     };
-    let ranked = |node: &'a Node, progress: ProgressState, reason: WaitReason<'a>| {
-        let (rank, reason) = match (progress, &reason) {
-            (ProgressState::Blocked | ProgressState::Suspended, _) | (_, WaitReason::Taint(_)) => (0, reason),
-            // It may succeed this time.
-            (ProgressState::Running, _) => (1, failing(node)?),
-            (ProgressState::Waiting, WaitReason::Batch { node: None, .. }) => (4, reason),
-            (ProgressState::Waiting, WaitReason::Batch { .. }) => (3, reason),
-            (ProgressState::Waiting, WaitReason::BatchSibling(_)) => match failing(node) {
-                Some(failing) => (0, failing),
-                None => (3, reason),
-            },
-            (ProgressState::Waiting, _) => (2, reason),
-            _ => return None,
-        };
-        Some((rank, reason, node))
-    };
-    let waits = model.all_progress(name).filter_map(|(node, p)| ranked(node, p.state, p.reason));
-    waits.min_by_key(|(rank, ..)| *rank).map(|(_, reason, node)| (reason, Some(node)))
+    model.halt.clone().or(annotated)
 }
 
 /// All rollouts of a cluster, simulated to their end.
@@ -387,7 +361,28 @@ impl<'a> Simulation<'a> {
 
     /// Whether the rollout of a custom resource does not finish.
     pub fn is_stuck(&self, skyhook: &str) -> bool {
-        self.timeline.stuck.contains(&skyhook)
+        self.timeline.stuck.contains_key(skyhook)
+    }
+
+    /// Whether a drain for the custom resource itself is refused, or timed out, until somebody intervenes.
+    pub fn is_refused(&self, skyhook: &str) -> bool {
+        self.timeline.refused.get(skyhook).is_some_and(|refused| refused.skyhook == skyhook)
+    }
+
+    /// Without the stages that start only if somebody intervenes, of packages that start on other nodes before.
+    #[must_use]
+    pub fn until_intervention(mut self) -> Simulation<'a> {
+        let package = |moment: &Moment<'a>| match moment.what {
+            Happening::Start { package, .. } => Some((moment.skyhook, package)),
+            _ => None,
+        };
+        let moments = &mut self.timeline.moments;
+        let starting: BTreeSet<_> = moments.iter().filter(|m| !m.assumed).filter_map(package).collect();
+        moments.retain(|m| !m.assumed || package(m).is_none_or(|package| !starting.contains(&package)));
+        let places: BTreeSet<_> =
+            moments.iter().filter(|m| package(m).is_some()).map(|m| (m.skyhook, &*m.node.name)).collect();
+        moments.retain(|m| !m.assumed || places.contains(&(m.skyhook, &*m.node.name)));
+        self
     }
 
     /// The operator's work on each node before somebody has to intervene.
@@ -449,7 +444,7 @@ pub struct PackageDocument {
 }
 
 /// The effects of an edit on the nodes of a custom resource.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutDocument {
     /// The custom resource.
@@ -464,6 +459,9 @@ pub struct RolloutDocument {
     /// Nodes that are no longer selected: packages, cordons and taints stay on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deselected: Vec<String>,
+    /// Nodes on which the operator deletes the Jobs and pods of running stages, because the change outdates them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped: Vec<String>,
     /// Nodes that are cordoned.
     pub cordoned: Vec<String>,
     /// Nodes that are interrupted before they are cordoned.
@@ -535,60 +533,29 @@ impl PackageDocument {
     }
 }
 
-impl Effects<'_> {
-    /// Why the rollout never completes, with the node if the reason names none.
-    pub fn why_stuck(&self) -> Option<String> {
-        if self.refused_drain.is_some() {
-            return self.refused_drain.clone();
+/// Why a rollout never completes, with the node if the reason names none.
+fn words(reason: &WaitReason<'_>, node: Option<&Node>) -> String {
+    match (reason, node) {
+        (WaitReason::Ignored, Some(node)) => format!("{node} is ignored"),
+        (WaitReason::Earlier { skyhook, everywhere: false, .. }, Some(node)) => {
+            format!("{skyhook} runs first on {node}")
         }
-        let reason = self.stuck.as_ref()?;
-        Some(match (reason, self.stuck_on) {
-            (WaitReason::Ignored, Some(node)) => format!("{node} is ignored"),
-            (WaitReason::Stage { package, stage }, Some(node)) => {
-                format!("stage {stage} of {package} fails on {node}")
-            }
-            (
-                WaitReason::Taint(_)
-                | WaitReason::Dependency { .. }
-                | WaitReason::NeverScheduled(_)
-                | WaitReason::GivenUp { .. },
-                Some(node),
-            ) => format!("{reason} on {node}"),
-            (WaitReason::Batch { node: None, .. }, _) => "no node of the next batch can start".to_owned(),
-            _ => reason.to_string(),
-        })
-    }
-
-    pub fn rollout(&self) -> RolloutDocument {
-        let refusing = self.refusing.iter().map(|(budget, nodes)| RefusingBudget {
-            budget: budget.path(),
-            nodes: owned(nodes.iter().copied()),
-        });
-        RolloutDocument {
-            skyhook: self.skyhook.to_owned(),
-            batch: self.allowed,
-            batches_may_overlap: self.overlapping,
-            deselected: names(&self.deselected),
-            cordoned: names(&self.cordoned),
-            interrupted_uncordoned: names(&self.interrupted_uncordoned),
-            untainted: names(&self.untainted),
-            evicted_pods: self.evicted,
-            refusing_budgets: refusing.collect(),
-            waiting: owned(self.waiting.iter().copied()),
-            stuck: self.why_stuck(),
-            incomplete_nodes: self
-                .incomplete
-                .filter(|nodes| *nodes > 0 && self.stuck_on.is_some() && self.why_stuck().is_some()),
-            estimate: self.remaining.map(|remaining| remaining.seconds),
-            uncertainty: self.remaining.map(|remaining| remaining.uncertainty),
+        (WaitReason::ProtectedPod(pod), Some(node)) => format!("{pod} forbids the interrupt of {node}"),
+        (WaitReason::Stage { package, stage }, Some(node)) => {
+            format!("stage {stage} of {package} fails on {node}")
         }
+        (
+            WaitReason::Taint(_)
+            | WaitReason::Dependency { .. }
+            | WaitReason::NeverScheduled(_)
+            | WaitReason::GivenUp { .. },
+            Some(node),
+        ) => format!("{reason} on {node}"),
+        (WaitReason::Batch { node: None, .. }, _) => "no node of the next batch can start".to_owned(),
+        _ => reason.to_string(),
     }
 }
 
-fn names(nodes: &[&Node]) -> Vec<String> {
-    owned(nodes.iter().map(|node| node.name.as_str()))
-}
-
-fn owned<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    names.map(str::to_owned).collect()
+fn names<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> Vec<String> {
+    nodes.into_iter().map(|node| node.name.to_string()).collect()
 }

@@ -136,12 +136,21 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// Whether the operator removes its finalizer in the next reconcile: the custom resource is being deleted, and no
-    /// uninstall is pending (operator `HandleFinalizer`).
+    /// Whether the custom resource is gone after the next reconcile: it is being deleted, and no uninstall is pending
+    /// (operator `HandleFinalizer`).
     pub fn finalizes(&self, skyhook: &str) -> bool {
-        let resource = self.resource(skyhook);
-        self.halt.is_none()
-            && resource.is_some_and(|resource| resource.deleting && resource.pending.is_none())
+        let removable = self.resource(skyhook).filter(|resource| self.is_removable(resource));
+        removable.is_some_and(|resource| resource.pending.is_none())
+    }
+
+    /// Whether the custom resource is being deleted, and gone once no uninstall is pending. Unknown uninstalls may be
+    /// pending on nodes that were not read.
+    fn is_removable(&self, resource: &Resource<'a>) -> bool {
+        let finalizer = self.cluster.flavor().finalizer();
+        resource.deleting
+            && self.halt.is_none()
+            && !self.cluster.limited_to_named_nodes
+            && resource.skyhook.metadata.finalizers.iter().all(|entry| *entry == finalizer)
     }
 
     /// The operator's next actions on nodes where no stage of the custom resource runs.

@@ -1,6 +1,7 @@
 //! A custom resource on its nodes, for rules, planners and commands: predecessors, compartments and batches.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use jiff::Timestamp;
 
@@ -13,7 +14,7 @@ use super::resource::Resource;
 use super::selection::Selection;
 use crate::api::Skyhook;
 use crate::cluster::drain::Drain;
-use crate::cluster::history::{Changes, PROMPT};
+use crate::cluster::history::Changes;
 use crate::cluster::{Certainty, Cluster, Node, Pod, Read, Source};
 
 /// An earlier custom resource that must finish first.
@@ -77,6 +78,27 @@ impl<'a> Model<'a> {
         })
     }
 
+    /// The packages that the operator never starts or continues on the node, although they wait for no other: more packages
+    /// are complete there than have no dependencies (up to v0.17, upstream issue 387).
+    pub fn overlooked(&self, skyhook: &Skyhook, node: &Node) -> Vec<&'a str> {
+        let Some((resource, index)) = self.at(skyhook.name(), node) else {
+            return Vec::new();
+        };
+        let overlooked = resource.profile(&resource.places[index]).overlooked.iter();
+        overlooked.map(|at| resource.packages[*at].name).collect()
+    }
+
+    /// Whether the operator would overlook a package on the node once its record is removed, see [`Model::overlooked`].
+    pub fn would_overlook(&self, skyhook: &Skyhook, node: &Node, package: &str) -> bool {
+        self.at(skyhook.name(), node).is_some_and(|(resource, index)| {
+            let Resource { packages, order, .. } = resource;
+            let profile = resource.profile(&resource.places[index]);
+            packages.iter().position(|p| p.name == package).is_some_and(|at| {
+                profile.with_slot(&self.operator, packages, order, at, None).overlooked.contains(&at)
+            })
+        })
+    }
+
     /// Custom resources that keep the runtime-required taint on the node: they have `runtimeRequired`, select the node, and
     /// are not complete there (operator `HandleRuntimeRequired`). A pause or disable of a complete one does not matter.
     pub fn taint_kept_by(&self, node: &Node) -> Vec<&'a Skyhook> {
@@ -89,6 +111,19 @@ impl<'a> Model<'a> {
             here.is_some_and(|(resource, index)| open(&resource.places[index]))
         });
         keepers.collect()
+    }
+
+    /// The custom resources that keep the runtime-required taint on the node although the operator does not work on them: all
+    /// that keep it are paused, disabled or being deleted, or there is none, because none with `runtimeRequired` selects the
+    /// node. `None` if the operator removes the taint, or works on one that keeps it.
+    pub fn taint_left_by(&self, node: &Node) -> Option<Vec<&'a Skyhook>> {
+        self.cluster.runtime_required().on(node)?;
+        let keepers = self.taint_kept_by(node);
+        let lifts = match keepers.as_slice() {
+            [] => self.cluster.skyhooks.iter().any(|s| s.spec.runtime_required && s.selects(node)),
+            keepers => keepers.iter().any(|s| s.is_active() && !s.deleting()),
+        };
+        (!lifts).then_some(keepers)
     }
 
     /// The compartment of a node; `None` if it depends on a policy that was not read.
@@ -142,21 +177,25 @@ impl<'a> Model<'a> {
         batches.into_values().collect()
     }
 
+    /// Whether a custom resource waits for the operator.
+    pub fn is_operator_needed(&self) -> bool {
+        self.cluster.skyhooks.iter().any(|skyhook| {
+            skyhook.deleting() && skyhook.has_finalizer()
+                || skyhook.is_active() && self.unfinished(skyhook).next().is_some()
+        })
+    }
+
     /// Whether the operator may be late: a node with unfinished work has no running stage, and its latest recorded
     /// change is not recent. Nodes that wait for others count as well.
     pub fn may_be_late(&self) -> bool {
         let cluster = self.cluster;
-        let package_runs = cluster.package_runs();
-        let changes = Changes::new(cluster);
+        let package_runs = &self.runs.all;
+        let changes = Changes::new(cluster, Rc::new(cluster.package_runs()));
         cluster.skyhooks.iter().any(|skyhook| {
-            let of_all = changes.of_skyhook(skyhook);
-            let late = |node: &&Node| {
-                let last = of_all.max(changes.of_node(&package_runs, skyhook, node));
-                cluster.seconds_since(last).is_some_and(|age| age >= PROMPT)
-            };
-            self.actionable_nodes(skyhook)
-                .into_iter()
-                .any(|node| !package_runs.any_alive_on(skyhook.name(), &node.name) && late(&node))
+            let due_since = changes.due_since(skyhook);
+            self.actionable_nodes(skyhook).into_iter().any(|node| {
+                !package_runs.any_alive_on(skyhook.name(), &node.name) && cluster.is_late(due_since(node))
+            })
         })
     }
 

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::operator::{Operator, Slot, Step, step};
+use crate::api::keys::go_version;
 use crate::api::skyhook::interrupt_strength;
-use crate::api::{ApiFlavor, Package, Skyhook, Stage, State, Version};
+use crate::api::{ApiFlavor, Package, Skyhook, Stage, State};
 use crate::cluster::drain::Obstacles;
 use crate::cluster::{Cluster, NodeRecord};
 
@@ -65,6 +66,8 @@ pub(super) struct Profile<'a> {
     pub due: Vec<(usize, Step)>,
     /// A package that waits for a dependency, and the dependency.
     pub waits: Option<(usize, usize)>,
+    /// Packages that the operator never starts or continues here, although they wait for no other.
+    pub overlooked: Vec<usize>,
     /// Whether a package that the spec lacks at this version is being uninstalled (before v0.16).
     removing: bool,
 }
@@ -138,8 +141,8 @@ impl<'a> Profile<'a> {
         if slot.as_ref().is_some_and(|slot| slot.stage.is_uninstall()) {
             return;
         }
-        let spec = Version::parse(&packages[at].package.version);
-        let (Some(spec), Some(recorded)) = (spec, Version::parse(recorded)) else {
+        let spec = go_version(&packages[at].package.version);
+        let (Some(spec), Some(recorded)) = (spec, go_version(recorded)) else {
             return;
         };
         let upgrades = slot.as_ref().is_some_and(|s| s.stage == Stage::Upgrade);
@@ -205,11 +208,15 @@ impl<'a> Profile<'a> {
         }
         let leaves = (0..packages.len()).filter(|at| in_cycle(&self.slots[*at]));
         // Operator `shouldSkipApplyForUninstall`.
-        let installs = order.next(operator, &complete).into_iter().filter(|at| match &self.slots[*at] {
+        let is_installed = |at: &usize| match &self.slots[*at] {
             Some(slot) => !slot.stage.is_uninstall(),
             None => !packages[*at].uninstalls,
-        });
-        let due: Vec<usize> = leaves.chain(installs).collect();
+        };
+        let next = order.next(operator, &complete);
+        let overlooked =
+            |at: &usize| !complete[*at] && order.depends_on[*at].is_empty() && !next.contains(at);
+        self.overlooked = (0..packages.len()).filter(overlooked).filter(is_installed).collect();
+        let due: Vec<usize> = leaves.chain(next.into_iter().filter(is_installed)).collect();
         let winner = winner(packages, &due);
         self.due = due
             .iter()
@@ -271,12 +278,6 @@ pub fn replaces_changed_pods(cluster: &Cluster) -> bool {
 
 /// Whether `serial: true` loses the node states of all nodes but one.
 pub fn serial_loses_states(cluster: &Cluster) -> bool {
-    cluster.operator().before(0, 18)
-}
-
-/// Whether a package without dependencies starts only where fewer packages are complete than there are such packages
-/// (upstream issue 387).
-pub fn strands_late_packages(cluster: &Cluster) -> bool {
     cluster.operator().before(0, 18)
 }
 
@@ -397,7 +398,7 @@ pub(super) struct Order {
 
 impl Order {
     /// The packages that run next (operator `Next` of the dependency graph).
-    pub fn next(&self, operator: &Operator<'_>, complete: &[bool]) -> Vec<usize> {
+    fn next(&self, operator: &Operator<'_>, complete: &[bool]) -> Vec<usize> {
         let done = complete.iter().filter(|done| **done).count();
         let ready = |at: &usize| {
             !complete[*at] && self.depends_on[*at].iter().all(|on| on.is_some_and(|on| complete[on]))

@@ -48,13 +48,14 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Whether the Job of a package stage was created for an older spec, so that the operator deletes it
-    /// (operator `ValidateRunningPackages`). Jobs of interrupts are kept.
+    /// Whether a run is for another version than the spec's, or its Job was created for an older spec, so that the operator
+    /// deletes it (operator `ValidateRunningPackages`). Uninstalls of another version, and Jobs of interrupts, are kept.
     pub fn outdated(&self, run: &PackageRun<'_>, skyhook: &Skyhook) -> bool {
         let created_for = run.job.and_then(|job| job.metadata.labels.get(&self.generation));
-        self.flavor.executor() == Executor::Job
-            && run.alive()
-            && !run.interrupt
-            && created_for.is_some_and(|of| *of != skyhook.metadata.generation.to_string())
+        let package = skyhook.package(&run.package);
+        let is_older = || created_for.is_some_and(|of| *of != skyhook.metadata.generation.to_string());
+        run.alive()
+            && (!run.stage.is_uninstall() && package.is_some_and(|package| package.version != run.version)
+                || self.flavor.executor() == Executor::Job && !run.interrupt && is_older())
     }
 }

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::profile::cycles;
+use crate::api::keys::is_version;
 use crate::api::name::{duration_seconds, label_value_error, qualified_name_error, selector_errors};
 use crate::api::skyhook::glob_matches;
 use crate::api::{Package, Skyhook, quantity};
@@ -225,13 +226,13 @@ fn package_errors(skyhook: &Skyhook, name: &str, package: &Package, errors: &mut
     errors.duration(&at("gracefulShutdown"), &package.whole["gracefulShutdown"], false);
     errors.duration(&at("stageTimeout"), &package.whole["stageTimeout"], true);
     for (dependency, version) in &package.depends_on {
-        let theirs = skyhook.package(dependency);
-        let why = if version.is_empty() {
-            format!("sets no version for {dependency}")
-        } else if theirs.is_none_or(|p| p.version != *version) {
-            format!("references {dependency} {version}, which is not in the spec")
-        } else {
-            continue;
+        let why = match skyhook.package(dependency) {
+            _ if version.is_empty() => format!("sets no version for {dependency}"),
+            None => format!("references {dependency} {version}, which is not in the spec"),
+            Some(theirs) if theirs.version != *version => {
+                format!("references {dependency} {version}, but the spec has {}", theirs.version)
+            }
+            Some(_) => continue,
         };
         errors.add(SpecErrorKind::Dependency, &at("dependsOn"), &[dependency], why);
     }
@@ -342,19 +343,6 @@ pub fn is_package_name(name: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
-/// A semantic version as Go reads it: one to three numbers with an optional leading `v`. Only three numbers
-/// may have a pre-release or build metadata.
-pub fn is_version(text: &str) -> bool {
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let number =
-        |n: &str| n.bytes().all(|b| b.is_ascii_digit()) && !n.is_empty() && (n == "0" || !n.starts_with('0'));
-    let numbers: Vec<&str> = text.split('.').collect();
-    match numbers.len() {
-        1 | 2 => numbers.into_iter().all(number),
-        _ => semver::Version::parse(text).is_ok(),
-    }
-}
-
 /// The first violated rule of a package's resources: all four values or none, all positive, no limit below
 /// its request.
 fn broken_resources(resources: &Value) -> Option<String> {
@@ -378,18 +366,4 @@ fn broken_resources(resources: &Value) -> Option<String> {
         thousandths(request).zip(thousandths(limit)).is_some_and(|(request, limit)| limit < request)
     })?;
     Some(format!("has {limit} {} below {request} {}", text(limit), text(request)))
-}
-
-/// A version as Go compares it: missing numbers are 0, build metadata is ignored.
-pub fn go_version(text: &str) -> Option<semver::Version> {
-    if !is_version(text) {
-        return None;
-    }
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let missing = 2_usize.saturating_sub(text.matches('.').count());
-    let full = match semver::Version::parse(text) {
-        Ok(version) => version,
-        Err(_) => semver::Version::parse(&(text.to_owned() + &".0".repeat(missing))).ok()?,
-    };
-    Some(semver::Version { build: semver::BuildMetadata::EMPTY, ..full })
 }

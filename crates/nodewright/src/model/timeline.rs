@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::SignedDuration;
 
-use super::Model;
+use super::{Model, WaitReason};
 use crate::api::{Skyhook, Stage, Status};
 use crate::cluster::{Cluster, NamedNodes, Node, NodeRecord};
 
@@ -19,16 +19,27 @@ pub struct Timeline<'a> {
     /// The custom resources with remaining work, each with the time of its last moment.
     pub(super) ends: Vec<(&'a str, Remaining)>,
     /// The custom resources that do not finish in the simulation.
-    pub stuck: Vec<&'a str>,
+    pub stuck: BTreeMap<&'a str, Stuck<'a>>,
     /// By custom resource, the first drain that it waits for and that is refused until someone intervenes.
     pub refused: BTreeMap<&'a str, RefusedDrain<'a>>,
     /// Why durations are unknown, if they are.
     pub untimed: Option<Untimed<'a>>,
 }
 
+/// The end of a rollout that does not finish.
+#[derive(Debug)]
+pub struct Stuck<'a> {
+    /// Number of nodes on which it does not, even if refused drains end.
+    pub open: usize,
+    /// Why it does not on one of these nodes, and that node; `None` if only estimates were requested.
+    pub obstacle: Option<(WaitReason<'a>, &'a Node)>,
+}
+
 /// A drain that is refused, or that timed out, until someone intervenes.
 #[derive(Debug, Clone)]
 pub struct RefusedDrain<'a> {
+    /// The custom resource that drains.
+    pub skyhook: &'a str,
     pub node: &'a Node,
     /// `is refused: PodDisruptionBudget apps/web allows no evictions`.
     pub why: String,
@@ -122,7 +133,7 @@ impl Timeline<'_> {
     /// The time until a custom resource is complete; `None` if it is already complete or never completes, or
     /// durations are unknown.
     pub fn remaining(&self, skyhook: &str) -> Option<Remaining> {
-        if self.untimed.is_some() || self.stuck.contains(&skyhook) {
+        if self.untimed.is_some() || self.stuck.contains_key(skyhook) {
             return None;
         }
         self.ends.iter().find(|(name, _)| *name == skyhook).map(|(_, end)| *end)

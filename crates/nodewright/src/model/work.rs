@@ -11,7 +11,7 @@ use super::runs::Runs;
 use super::selection::Selection;
 use super::{Model, gates};
 use crate::api::State;
-use crate::cluster::{Certainty, PackageRun, Source};
+use crate::cluster::{Certainty, Node, PackageRun, Source};
 
 impl WaitReason<'_> {
     /// The state of a node that is kept by this reason.
@@ -89,6 +89,40 @@ pub(super) fn due_action<'a>(
         && matches!(selection, Selection::New { size: 1.., joining, .. } if joining.is_empty());
     let action = due(&at).next_action.filter(|_| takes_any && at.place.queued != NONE)?;
     Some((action, false))
+}
+
+/// Why the custom resource does not progress on one of these nodes, and that node. An ignore label is intended, and the
+/// batch follows from other nodes: both come last.
+pub(super) fn first_obstacle<'a>(
+    model: &Model<'a>,
+    resource: &Resource<'a>,
+    nodes: impl Iterator<Item = (&'a Node, NodeProgress<'a>)>,
+) -> Option<(WaitReason<'a>, &'a Node)> {
+    // After a wait for its batch, a stage that fails fails again.
+    let failing = |node: &Node| {
+        let mut entries = model.cluster.on_node(node, resource.skyhook.name())?.entries().iter();
+        let entry = entries.find(|entry| entry.state == State::Erroring)?;
+        Some(WaitReason::Stage { package: entry.name.to_string(), stage: entry.stage.clone() })
+    };
+    let ranked = |(node, progress): (&'a Node, NodeProgress<'a>)| {
+        let reason = progress.reason;
+        let (rank, reason) = match (progress.state, &reason) {
+            (_, WaitReason::Ignored) => (3, reason),
+            (ProgressState::Blocked | ProgressState::Suspended, _) | (_, WaitReason::Taint(_)) => (0, reason),
+            // It may succeed this time.
+            (ProgressState::Running, _) => (1, failing(node)?),
+            (ProgressState::Waiting, WaitReason::Batch { node: None, .. }) => (5, reason),
+            (ProgressState::Waiting, WaitReason::Batch { .. }) => (4, reason),
+            (ProgressState::Waiting, WaitReason::BatchSibling(_)) => match failing(node) {
+                Some(failing) => (0, failing),
+                None => (4, reason),
+            },
+            (ProgressState::Waiting, _) => (2, reason),
+            _ => return None,
+        };
+        Some((rank, reason, node))
+    };
+    nodes.filter_map(ranked).min_by_key(|(rank, ..)| *rank).map(|(_, reason, node)| (reason, node))
 }
 
 /// Progress on a complete node: the operator marks the node and removes its cordon.

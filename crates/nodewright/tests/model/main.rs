@@ -303,7 +303,7 @@ fn restarts_do_not_tell_how_long_a_reboot_takes() {
         let after = before.with_applied(vec![skyhook], Vec::new());
         let effects = nodewright::model::effects(&before, &after, &["gpu-tune"]).remove(0);
         assert!(effects.stuck.is_none(), "{:?}", effects.stuck);
-        effects.remaining.is_some()
+        effects.rollout.estimate.is_some()
     };
     assert!(is_estimated("service"));
     assert!(!is_estimated("reboot"));

@@ -112,7 +112,7 @@ fn refusing_budgets_matter_only_for_evictions() {
             .cluster();
         let nodes: Vec<_> = cluster.nodes.iter().collect();
         assert!(knows_workloads_on(&cluster, &nodes));
-        effects(&cluster, &cluster, &["tune"]).remove(0).rollout()
+        effects(&cluster, &cluster, &["tune"]).remove(0).rollout
     };
     let evicts = rollout(json!({}));
     assert_eq!((evicts.cordoned, evicts.evicted_pods), (vec!["n1".to_owned()], Some(1)));

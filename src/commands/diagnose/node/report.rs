@@ -9,7 +9,7 @@ use super::{Document, FindingDocument, NotSelecting};
 use crate::api::labels::Labelled;
 use crate::api::{Entry, Skyhook, Stage, State};
 use crate::cluster::cordon::Holder;
-use crate::cluster::{Certainty, Cluster, Node, Phase, Pod};
+use crate::cluster::{Certainty, Cluster, Node, PackageRun, Phase, Pod};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{Grades, remedy_text};
 use crate::commands::shared::rows::cordon_holders;
@@ -18,7 +18,7 @@ use crate::commands::shared::rule::label_of;
 use crate::error::Exit;
 use crate::model::{Model, ProgressState, knows_workloads_on};
 use crate::rules::support::causes::Causes;
-use crate::rules::{Finding, Finds, Grade, Remedy, Severity};
+use crate::rules::{Finding, Finds, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Joined, NodeSet, View, document, list, plural, shell_words, some_of, time};
 use crate::wait::drain;
@@ -55,14 +55,15 @@ impl NodeReport<'_> {
     }
 
     /// What a reboot of the node would interrupt: stages and workloads. `None` if the stages could not be read, or if no
-    /// custom resource selects the node.
+    /// custom resource selects the node and no stage runs there.
     fn reboot_now(&self) -> Option<String> {
-        let selected = self.cluster.selecting(self.node).next().is_some();
-        if !selected || self.cluster.certainty_of_no_package_run() == Certainty::Unknown {
+        if self.cluster.certainty_of_no_package_run() == Certainty::Unknown {
             return None;
         }
         let package_runs = self.cluster.package_runs();
-        let running = package_runs.on_node(&self.node.name).filter(|run| run.works());
+        // The container of a pod that is being deleted may still run.
+        let in_container = |run: &PackageRun<'_>| run.pods.iter().any(|pod| pod.running().is_some());
+        let running = package_runs.on_node(&self.node.name).filter(|run| run.works() || in_container(run));
         let mut interrupted: Vec<String> = running
             .map(|run| {
                 if run.package.is_empty() {
@@ -72,6 +73,9 @@ impl NodeReport<'_> {
                 }
             })
             .collect();
+        if interrupted.is_empty() && self.cluster.selecting(self.node).next().is_none() {
+            return None;
+        }
         let known = knows_workloads_on(self.cluster, &[self.node]);
         let workloads =
             self.cluster.evictions().pods_by_node().remove(self.node.name.as_str()).unwrap_or_default();
@@ -149,12 +153,11 @@ impl NodeReport<'_> {
 
     /// The next remedies, if an intervention is needed.
     ///
-    /// First, two remedies of one finding: its first remedy, and its next remedy that makes a change (grades
-    /// B1 to B3, or a repair; other changes of grade B4 are left to `diagnose stuck`). That finding is an error
+    /// First, two remedies of one finding: its first remedy, and its remedy that makes a change. That finding is an error
     /// that stops the operator or rejects changes, if there is one; otherwise it blocks the first blocked custom
     /// resource, or is the cause. Info findings that explain nothing worse count only if there are no others.
     ///
-    /// Then those of other errors on the node that nothing explains, and the remedy of an error that the first finding
+    /// Then those of other errors on the node that nothing explains, and the changes for errors that the first finding
     /// explains, because such an error may outlast its cause.
     fn next(&self) -> Vec<Remedy> {
         let findings = &self.chain.findings;
@@ -202,47 +205,25 @@ impl NodeReport<'_> {
             return Vec::new();
         };
         let of_first = |at: &usize| findings[*at].rule.code == findings[*first].rule.code;
-        let left = all
-            .iter()
-            .map(|at| (&findings[*at], causes.explaining(*at)))
-            .filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
-        // The remedies of the first error do not cure independent errors on the node.
-        let is_other = |at: &&usize| {
-            let finding = &findings[**at];
-            finding.severity == Severity::Error && is_here(finding) && causes.explaining(**at).is_empty()
-        };
-        let others = all.iter().skip(1).filter(is_other).filter(|at| !of_first(at));
-        let grades = Grades::new(self.cluster);
         let mut next: Vec<Remedy> = Vec::new();
-        for at in std::iter::once(first).chain(others) {
-            let mut own = findings[*at].remedies();
-            let look = own.next();
-            let change = own.filter(Remedy::changes).find(|remedy| {
-                let mut graded = remedy.clone();
-                grades.grade(std::slice::from_mut(&mut graded));
-                graded.gravity() < Grade::B4 || remedy.own().is_some() && !remedy.choice
-            });
+        for at in &all {
+            let finding = &findings[*at];
+            let by = causes.explaining(*at);
+            let is_error = finding.severity == Severity::Error;
+            let outlasts_first = is_error && by.iter().any(of_first);
+            // The remedies of the first error do not cure independent errors on the node.
+            let is_other = is_error && by.is_empty() && is_here(finding) && !of_first(at);
+            let is_shown = at == first || is_other;
+            let look = finding.remedies().next().filter(|_| is_shown);
+            let offers = |remedy: &Remedy| is_shown || outlasts_first && !remedy.choice;
+            let change = finding.changing_remedy().filter(offers);
             for remedy in look.into_iter().chain(change) {
                 if next.iter().all(|known| known.argv != remedy.argv) {
                     next.push(remedy);
                 }
             }
         }
-        let offers = |remedy: &Remedy| remedy.changes() && !remedy.choice;
-        let mut then: Option<&'static str> = None;
-        for (finding, _) in left {
-            let is_new = |r: &Remedy| offers(r) && next.iter().all(|n| n.argv != r.argv);
-            let Some(remedy) = finding.remedies().find(is_new) else {
-                continue;
-            };
-            // Each object has its own remedy, even within one rule, such as two webhook configurations.
-            let of_object = finding.subject.node.is_none() && then == Some(finding.rule.code);
-            if then.is_none() || of_object {
-                then = Some(finding.rule.code);
-                next.push(remedy);
-            }
-        }
-        grades.grade(&mut next);
+        Grades::new(self.cluster).grade(&mut next);
         next
     }
 
@@ -255,14 +236,13 @@ impl NodeReport<'_> {
         if self.chain.links.is_empty() {
             return name + ": " + "no custom resource selects it";
         }
-        let state = self.chain.state(self.node);
-        let words = match state {
+        let words = match self.chain.state(self.node) {
             ProgressState::Complete if !self.unreadable.is_empty() => text::warning("nothing left to do"),
             ProgressState::Complete => text::good("complete"),
             ProgressState::Running => text::good("running"),
             ProgressState::Waiting => text::good("waiting"),
             ProgressState::Unknown => text::warning("unknown"),
-            _ if self.chain.is_stuck(self.node) => text::error("stuck"),
+            ProgressState::Stuck => text::error("stuck"),
             _ => text::warning("blocked until someone intervenes"),
         };
         name + ": " + words
@@ -482,6 +462,8 @@ impl View for NodeReport<'_> {
         let fields = Document {
             node: &self.node.name,
             state: self.chain.state(self.node),
+            cordoned: self.node.cordoned(),
+            reboot_now: self.reboot_now(),
             cordoned_by_others: self.cordoned_by_others(),
             skyhooks: &self.chain.links,
             not_selected_by: self.not_selected_by(),

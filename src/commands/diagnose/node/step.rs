@@ -332,10 +332,10 @@ impl<'a> Chain<'a> {
         Chain { links, findings, failing_elsewhere }
     }
 
-    /// The worst state of the custom resources, or `Blocked` if the node is stuck.
+    /// The worst state of the custom resources, or `Stuck` if an error keeps the node from completing.
     pub fn state(&self, node: &Node) -> ProgressState {
         let worst = self.links.iter().map(|link| link.state).max();
-        if self.is_stuck(node) { ProgressState::Blocked } else { worst.unwrap_or(ProgressState::Complete) }
+        if self.is_stuck(node) { ProgressState::Stuck } else { worst.unwrap_or(ProgressState::Complete) }
     }
 
     /// Whether an error keeps the node from completing, or a custom resource is blocked by more than the

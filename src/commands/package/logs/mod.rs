@@ -187,6 +187,7 @@ impl Args {
             return Err(Error::failed(format!("{name} is a node, and no package has logs there")));
         }
         if args.of.skyhook.is_none() {
+            scope::known_anywhere(cluster, &args.package)?;
             args.of.skyhook = Some(scope::only_skyhook(cluster, |skyhook| !is_package || has(skyhook))?);
         }
         Ok(args)

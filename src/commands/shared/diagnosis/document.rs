@@ -352,12 +352,10 @@ impl Alike<'_> {
 /// Maximum number of causes that are shown in full.
 const IN_FULL: usize = 1;
 
-/// Maximum number of causes whose messages a table shows whole.
+/// Maximum number of causes whose messages a table shows whole, with titles of their next commands if these fit.
 const WHOLE: usize = 8;
 /// Maximum number of notes that are shown beside a cause, and whose numbers are shown for each rule.
 pub(super) const SHOWN_NOTES: usize = 3;
-/// Maximum number of causes whose next commands have a title.
-const EXPLAINED: usize = 3;
 
 /// A cause in the table, with its graded remedies.
 struct Indexed<'a> {
@@ -389,7 +387,7 @@ impl Diagnosis<'_> {
                 Indexed { at: *at, group, remedies }
             })
             .collect();
-        let few = causes.len() <= EXPLAINED;
+        let few = causes.len() <= WHOLE;
         let forms = [(true, usize::MAX), (false, usize::MAX), (false, 1)];
         let mut texts = forms
             .into_iter()
@@ -430,7 +428,7 @@ impl Diagnosis<'_> {
                 let words = OWN.into_iter().chain(["explain", group.first().rule.code]);
                 text.line(text::plain(&*number) + text::command(shell_words(&words.collect::<Vec<_>>())));
             }
-            if causes.len() <= EXPLAINED
+            if causes.len() <= WHOLE
                 && let Some(contrast) = super::group::sentence(&group.contrasts(self.cluster))
             {
                 text.indented(4, contrast);

@@ -18,7 +18,7 @@ use crate::view::{NodeSet, age, count, list, plural};
 
 /// Findings of the same problem on several nodes or of several objects, and their effects.
 pub struct FindingGroup<'a> {
-    pub(super) findings: Vec<&'a Finding>,
+    pub findings: Vec<&'a Finding>,
     pub(super) effects: Vec<&'a Finding>,
     pub severity: Severity,
     /// The nodes that the cause blocks, by custom resource.
@@ -245,7 +245,7 @@ impl<'a> FindingGroup<'a> {
         contrasts(&failing, &healthy.collect::<Vec<_>>())
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &'a str> {
+    pub fn nodes(&self) -> impl Iterator<Item = &'a str> {
         self.findings.iter().filter_map(|f| f.subject.node.as_deref())
     }
 

@@ -124,11 +124,10 @@ impl ToCome {
         if package_runs.all().iter().any(|run| run.interrupt && run.trouble().is_some()) {
             return None;
         }
-        let effects = crate::model::effects(cluster, cluster, &[name]);
-        let effects = effects.first()?;
+        let effects = crate::model::effects(cluster, cluster, &[name]).pop()?;
         let runs = effects.packages.iter().any(|package| !package.nodes.is_empty());
-        (runs && (effects.stuck.is_none() || effects.refused_drain.is_some()))
-            .then(|| ToCome { effects: effects.packages.clone(), rollout: effects.rollout() })
+        (runs && (effects.stuck.is_none() || effects.drain_refused))
+            .then_some(ToCome { effects: effects.packages, rollout: effects.rollout })
     }
 }
 

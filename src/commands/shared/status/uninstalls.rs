@@ -91,6 +91,8 @@ enum Uninstall {
     Installed,
     /// The uninstall has not started, and the package is recorded on the node.
     NotStarted,
+    /// At a stage of the uninstall that nothing runs yet.
+    Due,
     /// The uninstall is running.
     InProgress,
     /// The uninstall does not start or continue until someone intervenes.
@@ -99,6 +101,8 @@ enum Uninstall {
     Finished,
     /// The uninstall fails.
     Failing,
+    /// No longer recorded, but the uninstall's pod or job has not ended.
+    Ending,
     /// Uninstalled.
     Uninstalled,
     /// The package was never installed.
@@ -202,22 +206,25 @@ impl<'o> PackageUninstall<'o, '_> {
     }
 
     fn present(&self, placement: &Placement<'o>, entry: &Entry) -> UninstallRow {
+        let run = self.package_runs.uninstall_of(placement);
         let mut uninstall = match placement.phase {
             Phase::UninstallFailing => Uninstall::Failing,
             Phase::Uninstalled => Uninstall::Finished,
+            // The operator does nothing on a node that is not selected.
+            Phase::Uninstalling if run.is_none() && !placement.selected => Uninstall::NotStarted,
+            Phase::Uninstalling if run.is_none() => Uninstall::Due,
             Phase::Uninstalling => Uninstall::InProgress,
             _ if self.requested_by().is_empty() => Uninstall::Installed,
             _ => Uninstall::NotStarted,
         };
         let blocked = match uninstall {
-            Uninstall::InProgress | Uninstall::NotStarted => self.blocked(placement),
+            Uninstall::InProgress | Uninstall::Due | Uninstall::NotStarted => self.blocked(placement),
             _ => None,
         };
         if blocked.is_some() {
             uninstall = Uninstall::Blocked;
         }
-        let cancelled =
-            (self.package_runs.uninstall_of(placement)).filter(|_| uninstall == Uninstall::Installed);
+        let cancelled = run.filter(|_| uninstall == Uninstall::Installed);
         let reason = match (cancelled, uninstall) {
             (None, Uninstall::NotStarted) if !placement.selected => {
                 "the node is no longer selected".to_owned()
@@ -243,6 +250,9 @@ impl<'o> PackageUninstall<'o, '_> {
         let node = placement.node;
         if let Some(why) = placement.malformed {
             return self.row(node, Uninstall::Malformed, why.to_owned());
+        }
+        if let Some(run) = self.package_runs.uninstall_of(placement) {
+            return self.row(node, Uninstall::Ending, format!("{} has not ended", run.reference()));
         }
         let ran = self
             .package_runs
@@ -286,9 +296,10 @@ impl<'o> PackageUninstall<'o, '_> {
             .iter()
             .filter(|kind| match uninstall {
                 Uninstall::Failing => true,
-                Uninstall::Uninstalled | Uninstall::Absent | Uninstall::NeverInstalled => {
-                    **kind == "DeletionBlocked"
-                }
+                Uninstall::Ending
+                | Uninstall::Uninstalled
+                | Uninstall::Absent
+                | Uninstall::NeverInstalled => **kind == "DeletionBlocked",
                 _ => **kind != "UninstallFailed",
             })
             .filter_map(|kind| self.skyhook?.true_condition(kind));
@@ -317,7 +328,7 @@ impl<'o> PackageUninstall<'o, '_> {
             let blocked = f.blocked_nodes.iter().any(|n| n == node);
             match f.subject.node.as_deref() {
                 Some(on) if on == node => true,
-                Some(_) => !at_work && (f.blocks_reconcile() || blocked),
+                Some(_) => !at_work && (f.blocks_reconcile_of(skyhook.name()) || blocked),
                 None => !at_work && (f.blocked_nodes.is_empty() || blocked),
             }
         };
@@ -389,7 +400,7 @@ impl UninstallRow {
     /// The type of the most severe condition, unless the previous column implies it.
     fn condition(&self) -> &str {
         let kind = self.conditions.first().map_or("", String::as_str).split('=').next().unwrap_or_default();
-        let begun = matches!(self.uninstall, Uninstall::InProgress | Uninstall::Blocked);
+        let begun = matches!(self.uninstall, Uninstall::Due | Uninstall::InProgress | Uninstall::Blocked);
         let known = begun && kind == "UninstallInProgress";
         if known { "" } else { kind }
     }
@@ -400,10 +411,12 @@ impl Uninstall {
         match self {
             Uninstall::Installed => text::plain("installed"),
             Uninstall::NotStarted => text::plain("not started"),
+            Uninstall::Due => text::plain("not started"),
             Uninstall::InProgress => text::plain("in progress"),
             Uninstall::Blocked => text::warning("blocked"),
             Uninstall::Finished => text::warning("uninstalled, record kept"),
             Uninstall::Failing => text::error("failing"),
+            Uninstall::Ending => text::plain("ending"),
             Uninstall::Uninstalled => text::good("uninstalled"),
             Uninstall::NeverInstalled => text::warning("never installed"),
             Uninstall::Absent => text::plain("absent"),

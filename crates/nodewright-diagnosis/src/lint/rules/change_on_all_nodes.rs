@@ -27,8 +27,7 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
         if effects.stuck.is_some() && effects.stuck_on.is_none() {
             continue;
         }
-        let rollout = effects.rollout();
-        for package in effects.packages.iter().filter(|package| package.exceeds_budget(&rollout)) {
+        for package in effects.packages.iter().filter(|package| package.exceeds_budget(&effects.rollout)) {
             let (change, field) = match package.change {
                 PackageChange::Configure => ("the change to configMap", "configMap"),
                 PackageChange::Uninstall => ("the uninstall", "uninstall"),

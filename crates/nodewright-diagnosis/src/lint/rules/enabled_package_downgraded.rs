@@ -1,5 +1,5 @@
 use super::{Input, LintFindings, is_uninstalled};
-use crate::model::spec_errors::go_version;
+use crate::api::keys::go_version;
 
 lint_rule! {
     /// A package with `uninstall.enabled` is downgraded before it is uninstalled.

@@ -20,13 +20,14 @@ lint_rule! {
 fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         let own = effects.iter().find(|effects| effects.skyhook == skyhook.name());
-        let Some((effects, why)) = own.and_then(|effects| Some((effects, effects.why_stuck()?))) else {
+        let Some((effects, why)) = own.and_then(|effects| Some((effects, effects.rollout.stuck.as_ref()?)))
+        else {
             continue;
         };
         let halted = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
         // Other rules report annotations in manifests, taints, missing policies, and the drains below.
         let reported = match &effects.stuck {
-            _ if effects.refused_drain.is_some() => {
+            _ if effects.drain_refused => {
                 let budgets = effects.refusing.iter().any(|(budget, _)| budget.refuses_for_good());
                 budgets || skyhook.spec.drain_config.spares_unmanaged()
             }

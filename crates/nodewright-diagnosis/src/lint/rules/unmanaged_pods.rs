@@ -25,7 +25,7 @@ fn check(input: &Input<'_>, effects: &[Effects<'_>], findings: &mut LintFindings
             continue;
         };
         let pods = cluster.evictions().pods_by_node();
-        let on_nodes = effects.cordoned.iter().filter_map(|node| pods.get(node.name.as_str())).flatten();
+        let on_nodes = effects.rollout.cordoned.iter().filter_map(|node| pods.get(node.as_str())).flatten();
         let unmanaged = on_nodes.filter(|pod| pod.metadata.controller().is_none());
         let paths = distinct(unmanaged.map(|pod| pod.path()));
         if !paths.is_empty() {

@@ -1,5 +1,5 @@
 use super::{Input, LintFindings};
-use crate::model::spec_errors::go_version;
+use crate::api::keys::go_version;
 use crate::view::natural;
 
 lint_rule! {

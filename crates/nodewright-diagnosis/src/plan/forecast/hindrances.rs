@@ -22,6 +22,17 @@ pub(super) fn add_hindrances(
     let cluster = baseline.cluster;
     let model = OnceCell::new();
     let model = || model.get_or_init(|| Model::new(after));
+    let edits = |name: &str| edited.places.iter().any(|(skyhook, _)| *skyhook == name);
+    for gone in cluster.skyhooks.iter().filter(|skyhook| after.skyhook(skyhook.name()).is_none()) {
+        add_unfinished(baseline, after, edited, work, gone.name(), consequences);
+        // `model/gates/finalizer.rs`: a pause does not keep the operator from removing its finalizer.
+        if edits(gone.name()) && !edited.whole.contains(gone.name()) {
+            consequences.notes.push(format!(
+                "the operator finishes the deletion of {}: no package is left to uninstall",
+                gone.reference()
+            ));
+        }
+    }
     for skyhook in &after.skyhooks {
         let name = skyhook.name();
         let places = work.keys().filter(|(skyhook, _)| *skyhook == name);
@@ -34,16 +45,10 @@ pub(super) fn add_hindrances(
             let (stopped, command) =
                 if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
             let reference = skyhook.reference();
-            let edits = edited.places.iter().any(|(skyhook, _)| *skyhook == name);
-            let pending = (edits && skyhook.deleting()).then(|| after.pending_uninstalls(skyhook).len());
-            if !nodes.is_empty() || pending > Some(0) {
+            let pends = || edits(name) && skyhook.deleting() && !after.pending_uninstalls(skyhook).is_empty();
+            if !nodes.is_empty() || pends() {
                 consequences.warn(format!(
                     "{reference} is {stopped}: nothing runs until you run `kubectl skyhook {command} {name}`"
-                ));
-            } else if pending == Some(0) {
-                // `model/gates/finalizer.rs`: a pause does not keep the operator from removing its finalizer.
-                consequences.warn(format!(
-                    "{reference} is {stopped}, but the operator still finishes its deletion: no package is left to uninstall"
                 ));
             }
         }
@@ -66,7 +71,7 @@ pub(super) fn add_hindrances(
                 some_nodes(&ignored),
             ));
         }
-        if edited.touches(name) && !nodes.is_empty() {
+        if !nodes.is_empty() {
             // Omit failures that the plan itself runs again.
             let is_cured = |place: (&str, &str)| edited.places.contains(&place) || work.contains_key(&place);
             for (earlier, nodes) in failing_first(baseline, model(), name, &nodes, is_cured) {
@@ -122,7 +127,7 @@ fn add_unfinished(
     let cluster = baseline.cluster;
     let mut failed: BTreeMap<(&str, &Stage), Vec<&str>> = BTreeMap::new();
     let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for &(_, node) in edited.records.iter().filter(|(skyhook, _)| *skyhook == name) {
+    for &(_, node) in edited.places.iter().filter(|(skyhook, _)| *skyhook == name) {
         let Some(before) = cluster.node(node).and_then(|node| cluster.on_node(node, name)) else {
             continue;
         };
@@ -131,14 +136,17 @@ fn add_unfinished(
             let (package, version) = entry.identity();
             let in_spec = after.skyhook(name).and_then(|skyhook| skyhook.package(package));
             let uninstalls = entry.stage.is_uninstall();
-            let runs = work.get(&(name, node)).is_some_and(|work| work.contains_key(&(package, uninstalls)));
+            let here = work.get(&(name, node));
+            let runs = here.is_some_and(|work| work.contains_key(&(package, uninstalls)));
+            // A pod that fails may run on, so that only the uninstall after it starts.
+            let fails_on = runs || here.is_some_and(|work| work.contains_key(&(package, true)));
             let is_kept = now.is_some_and(|now| now.entry(&entry.key).is_some());
-            let mut here = baseline.package_runs().of_skyhook_on(name, node);
+            let mut package_runs = baseline.package_runs().of_skyhook_on(name, node);
             let fails = entry.state == State::Erroring
-                || here.any(|run| run.is_of_version(entry) && run.trouble().is_some());
+                || package_runs.any(|run| run.is_of_version(entry) && run.trouble().is_some());
             if uninstalls && !is_kept && !runs {
                 lost.entry(package).or_default().push(node);
-            } else if fails && runs && in_spec.is_some_and(|package| package.version == version) {
+            } else if fails && fails_on && in_spec.is_some_and(|package| package.version == version) {
                 failed.entry((package, &entry.stage)).or_default().push(node);
             }
         }

@@ -191,9 +191,7 @@ pub fn add(
     }
     if !steps.is_empty() {
         plan.stage(steps);
-        plan.consequences.warn(
-            "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
-        );
+        plan.consequences.warn("erroring nodes are set to waiting and may be chosen again");
     }
     if permanently_failed > 0 {
         plan.consequences.warn(format!(

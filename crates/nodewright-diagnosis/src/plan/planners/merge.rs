@@ -6,6 +6,7 @@ use super::pause_guard;
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::{Baseline, Change, Consequences, Plan, PlanStage, Step, retain_stages, some_nodes};
+use crate::view::{NodeSet, shell_words};
 
 /// Merges the plans in this order, with one pause of each custom resource around those that change it. `subject` is
 /// the name that a user types to confirm a plan with several subjects.
@@ -234,14 +235,11 @@ pub fn permanently_failed<'n>(
 
 /// The warning that a permanently failed package does not continue on these nodes.
 pub fn stays_failed(skyhook: &Skyhook, package: &str, nodes: &[&str]) -> String {
-    format!(
-        "{package} has failed permanently on {} and does not continue there until you run `kubectl skyhook package retry \
-         {package} --skyhook {} --node {}`{}",
-        some_nodes(nodes),
-        skyhook.name(),
-        nodes[0],
-        if nodes.len() == 1 { "" } else { "; repeat for each node" },
-    )
+    let nodes = NodeSet::of(nodes.iter().copied()).to_string();
+    let retry =
+        ["kubectl", "skyhook", "package", "retry", package, "--skyhook", skyhook.name(), "--node", &nodes];
+    let retry = shell_words(&retry);
+    format!("{package} has failed permanently on {nodes} and does not continue there until you run `{retry}`")
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 /// readable node state with packages stays, together with its version: it records that files may still be on
 /// the host. `purge` removes it as well. Keys that the operator has adopted are only a copy, and are removed.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
-    let updated = !cluster.operator().is_absent() && !cluster.operator().is_scaled_to_zero();
+    let updated = !cluster.operator().is_absent() && cluster.operator().may_write();
     let taken = Removal { cordon: true, records: purge, updated };
     take_off(cluster, node, owners, taken)
 }
@@ -434,7 +434,7 @@ impl<'a> Recreation<'a> {
             let why = "otherwise packages whose configuration has changed would run their interrupts again";
             PlanStage::of(vec![Step::new(target.clone(), Change::Status(vec![field]), why)])
         };
-        if self.cluster.operator().is_scaled_to_zero() {
+        if !self.cluster.operator().may_write() {
             let status_alone = json!({"configUpdates": updates});
             let field = Field::new(["status"], None, Some(status_alone));
             self.stages.push(create(self.object.clone(), Condition::Exists));

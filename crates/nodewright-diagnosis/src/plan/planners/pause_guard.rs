@@ -54,7 +54,7 @@ pub fn end_failing(
     plan: &mut Plan,
 ) {
     let stands_still = !skyhook.will_act();
-    if cluster.operator().is_scaled_to_zero() || !(skyhook.deleting() || stands_still) {
+    if !cluster.operator().may_write() || !(skyhook.deleting() || stands_still) {
         return;
     }
     let package_runs = cluster.package_runs_for(skyhook.name());
@@ -142,7 +142,7 @@ pub fn warn_of_halt(
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // A migration hold stops the operator as well.
     let held = cluster.migration().holding().next().is_some();
-    !cluster.operator().is_scaled_to_zero() && !held && skyhook.will_act()
+    cluster.operator().may_write() && !held && skyhook.will_act()
 }
 
 /// Refuses to remove the state of a deleted custom resource while its stages run: the operator records their outcome, and
@@ -153,7 +153,7 @@ pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
 /// Stages of a custom resource that no longer exists run on one of the nodes.
 pub fn refuse_running_leftovers(cluster: &Cluster, name: &str, nodes: &[&Node]) -> Result<()> {
     let gone = cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
-    if !gone || cluster.operator().is_absent() || cluster.operator().is_scaled_to_zero() {
+    if !gone || cluster.operator().is_absent() || !cluster.operator().may_write() {
         return Ok(());
     }
     let package_runs = cluster.package_runs_for(name);
@@ -216,12 +216,15 @@ pub fn stage_is_running(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStag
     })
 }
 
-/// The stage that pauses the operator and waits until it is paused, and the stage that resumes it.
+/// The stage that pauses the operator and waits until it is paused, unless it is down, and the stage that resumes it.
 pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> [PlanStage; 2] {
     let target = Target::of_skyhook(cluster.flavor(), skyhook);
     let [hold, release] = pair(cluster, skyhook, title);
-    let pause = PlanStage::of(vec![Step::new(target.clone(), Change::Hold(hold), "pauses the operator")]);
-    [pause.awaiting(target.clone(), Condition::Paused, AT_MOST), end(target, release)]
+    let mut pause = PlanStage::of(vec![Step::new(target.clone(), Change::Hold(hold), "pauses the operator")]);
+    if !cluster.operator().is_down() {
+        pause = pause.awaiting(target.clone(), Condition::Paused, AT_MOST);
+    }
+    [pause, end(target, release)]
 }
 
 /// A pause for a plan of this title, and its end.

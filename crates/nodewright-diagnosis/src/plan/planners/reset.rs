@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::{batches, merge, node, pause_guard, refuse_held, refuse_unmigrated, refuse_unreadable};
-use crate::api::{Entry, NodeState, Skyhook, State, keys};
+use crate::api::{Entry, NodeState, Skyhook, keys};
 use crate::cluster::placement::is_uninstalled;
-use crate::cluster::{Cluster, Node, NodeRecord, Phase};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::error::Result;
+use crate::model::Model;
 use crate::plan::{
     Change, Consequences, Edit, Metadata, OnConflict, Plan, PlanStage, Refusal, RemovedEntry, Step, Target,
     some_nodes,
@@ -100,7 +101,6 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
     let targets: Vec<(&Node, &NodeRecord)> = request
         .nodes
         .iter()
-        .filter(|node| skyhook.selects(node))
         .filter_map(|node| Some((*node, cluster.on_node(node, request.name)?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
         .filter(|(_, on)| !request.failed_only || on.fails())
@@ -240,7 +240,7 @@ impl<'a> ResetPlanner<'a> {
             }));
         }
         // Without an operator, nothing is written back.
-        if self.cluster.operator().is_scaled_to_zero() {
+        if !self.cluster.operator().may_write() {
             awaited.clear();
         }
         let step = Step::new(Target::of_node(node), Change::Metadata(change), why);
@@ -371,9 +371,6 @@ impl<'a> ResetPlanner<'a> {
 
 /// Refuses if the operator would never run the package again on one of the nodes.
 ///
-/// Before v0.18, the operator considers packages without dependencies only while the number of complete packages does
-/// not exceed the number of packages without dependencies (upstream #387, SKY209).
-///
 /// # Errors
 ///
 /// There is such a node.
@@ -383,20 +380,11 @@ pub fn refuse(
     package: &str,
     targets: &[(&Node, &NodeRecord)],
 ) -> Result<()> {
-    let free = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty()).count();
-    let is_free = skyhook.package(package).is_some_and(|p| p.depends_on.is_empty());
-    if !is_free || !crate::model::profile::strands_late_packages(cluster) {
-        return Ok(());
-    }
-    // An upper bound: placements, which are slow to look up, are needed only if the bound exceeds the limit.
-    let recorded = |on: &NodeRecord| on.entries().iter().filter(|e| e.state == State::Complete).count();
-    let others = |node: &Node| {
-        let names = skyhook.spec.packages.keys().filter(|name| *name != package);
-        names.filter(|name| cluster.placement(skyhook, name, node).phase == Phase::Complete).count()
-    };
+    // The operator may be paused now.
+    let model = Model::unhindered(cluster);
     let stranded: Vec<&str> = targets
         .iter()
-        .filter(|(node, on)| recorded(on) > free && others(node) > free)
+        .filter(|(node, _)| model.would_overlook(skyhook, node, package))
         .map(|(node, _)| node.name.as_str())
         .collect();
     if stranded.is_empty() {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::causes::{Cause, Causes, common_message};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
-use crate::model::{Model, ProgressState, WaitReason};
+use crate::model::{Action, Model, ProgressState, WaitReason};
 use crate::plan::Condition;
 use crate::rules::{Finding, Remedy, Severity};
 use crate::view::plural;
@@ -219,21 +219,21 @@ impl<'a> Reach<'a> {
     fn covers(&self, finding: &Finding) -> bool {
         let blocks = |what| finding.blocks.contains(&what);
         let own = self.owns(finding);
+        let reconciled = finding.blocks_reconcile_of(self.skyhook.name());
         match self.goal {
             Condition::Complete => {
                 let going = blocks(Blocks::Install) || blocks(Blocks::Uninstall);
                 let deleting = self.skyhook.deleting() && blocks(Blocks::Deletion);
-                blocks(Blocks::Reconcile) || (own && (going || deleting))
+                reconciled || (own && (going || deleting))
             }
             Condition::Uninstalled { .. } => {
-                blocks(Blocks::Reconcile)
-                    || (own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
+                reconciled || (own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
             }
             Condition::Gone => {
                 let about = own || finding.subject.skyhook.is_none();
                 let ours = self.skyhook.has_finalizer();
                 (about && blocks(Blocks::Deletion))
-                    || (ours && blocks(Blocks::Reconcile))
+                    || (ours && reconciled)
                     || (ours && own && blocks(Blocks::Uninstall) && self.has_pending_uninstall(finding))
             }
             // Findings block neither a failure nor a state that the operator reports at once.
@@ -427,7 +427,7 @@ impl<'a> CauseImpact<'a> {
 #[derive(Default)]
 struct Places<'a> {
     /// Places that are not complete.
-    open: HashMap<Place<'a>, Standing>,
+    open: HashMap<Place<'a>, Standing<'a>>,
     /// For each place, the places that wait for it.
     waiting: HashMap<Place<'a>, Vec<Place<'a>>>,
     /// Open places by custom resource.
@@ -436,10 +436,10 @@ struct Places<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Standing<'a> {
     Held,
-    /// The operator acts in its next reconcile.
-    Due,
+    /// The operator acts in its next reconcile, and starts a stage of this package.
+    Due(Option<&'a str>),
     /// A stage runs.
     Running,
 }
@@ -455,7 +455,12 @@ impl<'a> Places<'a> {
                 places.selected.insert(place.1);
                 let standing = match (progress.state, &progress.reason) {
                     (ProgressState::Complete, _) => continue,
-                    (ProgressState::Running, WaitReason::Nothing) => Standing::Due,
+                    (ProgressState::Running, WaitReason::Nothing) => {
+                        Standing::Due(match progress.next_action {
+                            Some(Action::StartStage { package, .. }) => Some(package),
+                            _ => None,
+                        })
+                    }
                     (ProgressState::Running, _) => Standing::Running,
                     _ => Standing::Held,
                 };
@@ -484,15 +489,25 @@ impl<'a> Places<'a> {
 
     /// The places that a finding blocks directly.
     fn seeds(&self, cluster: &'a Cluster, finding: &Finding) -> Vec<Place<'a>> {
-        let held = |place: &&Place<'a>| self.is_held(place);
         let subject = &finding.subject;
+        // What the finding makes fail is due forever.
+        let fails = finding.severity == Severity::Error && finding.blocks_for_good();
+        let held = |place: &&Place<'a>| match self.open.get(place) {
+            Some(Standing::Held) => true,
+            Some(Standing::Due(next)) => {
+                fails && subject.package.as_deref().is_none_or(|package| *next == Some(package))
+            }
+            _ => false,
+        };
         let node = |name: &str| cluster.node(name).map(|node| node.name.as_str());
         let skyhook = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
         let skyhook = skyhook.map(|skyhook| skyhook.name());
         let own = subject.node.as_deref().and_then(node);
         if finding.blocks_reconcile() {
             let open = self.of_skyhook.values().flatten().copied();
-            let idle = open.filter(|place| self.open[place] != Standing::Running);
+            let idle = open.filter(|place| {
+                self.open[place] != Standing::Running && finding.blocks_reconcile_of(place.0)
+            });
             let own = own.map(|node| (skyhook.unwrap_or_default(), node));
             return idle.chain(own).collect();
         }
@@ -512,7 +527,7 @@ impl<'a> Places<'a> {
             (None, None) if finding.refuses_installs() => self
                 .open
                 .iter()
-                .filter(|(_, standing)| **standing == Standing::Due)
+                .filter(|(_, standing)| matches!(standing, Standing::Due(_)))
                 .map(|(place, _)| *place)
                 .collect(),
             (None, None) => Vec::new(),

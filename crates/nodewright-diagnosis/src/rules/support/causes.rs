@@ -54,7 +54,7 @@ impl Causes {
         &self.explained_by[at]
     }
 
-    /// The causes with their effects, ordered by highest severity, then causes that stop the operator, which
+    /// The causes with their effects, ordered by highest severity, then those that stop the whole operator, then others that
     /// have to be fixed first, then by number of findings.
     ///
     /// An effect of several causes is listed with each. Findings that explain only each other are all causes.
@@ -91,7 +91,8 @@ impl Causes {
             let whole =
                 first.subject.skyhook.as_deref().filter(|_| first.stops_whole() && !first.blocks_reconcile());
             let hangs = whole.map_or(cause.len(), |name| heaviest[name]);
-            (cause.severity, first.blocks_reconcile(), hangs, whole.is_some())
+            let stops_all = first.blocks_reconcile() && first.subject.skyhook.is_none();
+            (cause.severity, stops_all, first.comes_first(), hangs, whole.is_some())
         };
         // A stable sort: equal causes keep the order of the list.
         causes.sort_by_key(|cause| Reverse(weight(cause)));
@@ -256,14 +257,16 @@ impl<'f> Places<'f> {
         }
         let waits = !finding.waits_for.is_empty() && !fails_anyway(finding);
         if explained_by.is_empty() && waits && !finding.blocks_reconcile() {
-            explained_by.extend(self.stopping_all.iter().copied());
+            let own = finding.subject.skyhook.as_deref().unwrap_or_default();
+            let stopping = self.stopping_all.iter().copied();
+            explained_by.extend(stopping.filter(|at| findings[*at].blocks_reconcile_of(own)));
         }
         explained_by.remove(&at);
         explained_by.into_iter().collect()
     }
 
-    /// Findings of the rules in `effect_of`: those that end the operator's reconcile, and those about the same
-    /// package or no package, on the same node or no node.
+    /// Findings of the rules in `effect_of`: those that end the operator's reconcile, those about the node alone, and those
+    /// about the same package or no package, on the same node or no node.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;
         let place = (own.skyhook.as_deref().unwrap_or_default(), own.node.as_deref().unwrap_or_default());
@@ -273,7 +276,8 @@ impl<'f> Places<'f> {
             package.is_none() || *package == own.package
         });
         let named = |n: &&usize| finding.is_effect_of(&findings[**n]);
-        here.chain(&self.stopping_all).filter(named).copied().collect()
+        let of_node = self.of_node.get(place.1).into_iter().flatten();
+        here.chain(of_node).chain(&self.stopping_all).filter(named).copied().collect()
     }
 
     fn nearest(&self, findings: &[Finding], at: usize, awaited: &Awaited) -> Vec<usize> {

@@ -7,11 +7,12 @@ use std::rc::Rc;
 use jiff::Timestamp;
 
 use crate::api::{Entry, Executor, Object, Skyhook, Status};
-use crate::cluster::history::{Changes, PROMPT};
+use crate::cluster::history::Changes;
 use crate::cluster::pod::{ContainerStatus, Terminated};
 use crate::cluster::restrictions::{Request, Restriction};
-use crate::cluster::{Certainty, Clock, Cluster, Job, NodeRecord, PackageRun, PackageRuns, Pod, Source};
+use crate::cluster::{Certainty, Clock, Cluster, Job, NodeRecord, PackageRun, Pod, Source};
 use crate::model::{Action, DueAction, Model};
+use crate::rules::Findings;
 
 /// Seconds within which a healthy operator takes an action that a restriction forbids.
 const AT_ONCE: i64 = 10;
@@ -31,8 +32,7 @@ pub struct Overdue<'a> {
 pub struct DueActions<'a> {
     cluster: &'a Cluster,
     model: Rc<Model<'a>>,
-    package_runs: Rc<PackageRuns<'a>>,
-    changes: Changes<'a>,
+    changes: Rc<Changes<'a>>,
     /// Workload pods that a drain evicts, by node; `None` if they were not read.
     workloads: Option<HashMap<&'a str, Vec<&'a Pod>>>,
     /// The custom resources with a package pod whose values could not be decoded: it may run on any node.
@@ -40,11 +40,8 @@ pub struct DueActions<'a> {
 }
 
 impl<'a> DueActions<'a> {
-    pub fn new(
-        cluster: &'a Cluster,
-        model: Rc<Model<'a>>,
-        package_runs: Rc<PackageRuns<'a>>,
-    ) -> DueActions<'a> {
+    pub fn new(findings: &Findings<'a>) -> DueActions<'a> {
+        let cluster = findings.cluster();
         // A pod whose node cannot be read may hold up any drain.
         let unknown = cluster.unknown_values(Source::Workloads).iter().any(|pod| pod.undecoded.is_some());
         let read = cluster.source(Source::Workloads).ok().is_some() && !unknown;
@@ -52,8 +49,7 @@ impl<'a> DueActions<'a> {
         let key = cluster.flavor().key("name");
         let pods = cluster.pods.iter().filter(|pod| pod.unknown_fields().iter().next().is_some());
         let unreadable = pods.filter_map(|pod| Some(&**pod.metadata.labels.get(&key)?)).collect();
-        let changes = Changes::new(cluster);
-        DueActions { cluster, model, package_runs, changes, workloads, unreadable }
+        DueActions { cluster, model: findings.model(), changes: findings.changes(), workloads, unreadable }
     }
 
     /// The actions that the operator should have taken for a custom resource by now.
@@ -62,15 +58,12 @@ impl<'a> DueActions<'a> {
         if skyhook.is_untouched() || self.unreadable.contains(skyhook.name()) {
             return Vec::new();
         }
-        let of_all = self.changes.of_skyhook(skyhook);
+        let due_since = self.changes.due_since(skyhook);
         let mut known: HashMap<String, Rc<[Restriction]>> = HashMap::new();
         let due = self.model.due_actions(skyhook.name()).filter(|due| self.is_known(skyhook, due));
         let dated = due.filter_map(|due| {
             let node = due.node;
-            let changed = of_all.max(self.changes.of_node(&self.package_runs, skyhook, node));
-            let drained = self.workloads.as_ref().filter(|_| due.action == Action::Drain);
-            let drained = drained.and_then(|pods| pods.get(node.name.as_str()));
-            let since = changed.max(drained.and_then(|pods| self.cluster.evictions().allowed_since(pods)))?;
+            let since = due_since(node)?;
             let on = self.cluster.on_node(node, skyhook.name());
             let undated = on.is_some_and(|on| on.drain_start.is_some());
             let restrictions = known.entry(due.action.to_string());
@@ -136,14 +129,15 @@ fn request<'s>(skyhook: &'s Skyhook, action: &Action<'_>) -> Request<'s> {
 impl Overdue<'_> {
     /// Whether the operator should have acted by now.
     fn is_late(&self, cluster: &Cluster) -> bool {
-        let age = cluster.seconds_since(Some(self.since));
+        let since = Some(self.since);
         if !self.restrictions.is_empty() {
             // The capture may be older than its newest time.
+            let age = cluster.seconds_since(since);
             age.is_some_and(|age| age >= AT_ONCE || cluster.clock == Clock::Newest)
         } else if self.undated {
-            cluster.is_stale(Some(self.since))
+            cluster.is_stale(since)
         } else {
-            age.is_some_and(|age| age >= PROMPT)
+            cluster.is_late(since)
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{PackageChange, PackageDocument, names};
+use crate::api::keys::go_version;
 use crate::api::{Entry, Package, Stage, State};
 use crate::cluster::{Cluster, Node};
-use crate::model::spec_errors::go_version;
 use crate::model::timeline::{Happening, Moment, Timeline};
 
 /// The moments of one custom resource, in order.
@@ -46,7 +46,7 @@ impl<'m, 'a> Moments<'m, 'a> {
     }
 
     /// The effects on a package. An upgrade starts at once on nodes with an earlier version, an installation in batches on
-    /// the others.
+    /// the others; an uninstall starts after an installation that is not complete.
     pub fn package(
         &self,
         name: &'a str,
@@ -55,15 +55,21 @@ impl<'m, 'a> Moments<'m, 'a> {
         interrupt: Option<&'a str>,
     ) -> Vec<PackageDocument> {
         let whole = self.effect(name, was, is, interrupt, |_| true);
-        let is_fresh = |node: &'a Node| self.recorded(self.live, name, &[node]).next().is_none();
-        let mut starts = self.starts.get(name).into_iter().flatten();
-        if whole.change != PackageChange::Upgrade || !starts.any(|(node, _)| is_fresh(node)) {
+        let starts = self.starts.get(name).into_iter().flatten();
+        let installs = starts.filter(|(_, stage)| **stage == Stage::Apply);
+        let installs: BTreeSet<&str> = installs.map(|(node, _)| node.name.as_str()).collect();
+        let change = match whole.change {
+            PackageChange::Upgrade => PackageChange::Install,
+            change => change,
+        };
+        if installs.is_empty() || !matches!(whole.change, PackageChange::Upgrade | PackageChange::Uninstall) {
             return vec![whole];
         }
-        let installed = self.effect(name, was, is, interrupt, is_fresh);
-        let installed = PackageDocument { change: PackageChange::Install, from: None, to: None, ..installed };
-        let upgraded = self.effect(name, was, is, interrupt, |node| !is_fresh(node));
-        Some(upgraded).filter(|upgraded| !upgraded.nodes.is_empty()).into_iter().chain([installed]).collect()
+        let of = |fresh: bool| {
+            self.effect(name, was, is, interrupt, |node| installs.contains(node.name.as_str()) == fresh)
+        };
+        let installed = PackageDocument { change, from: None, to: None, ..of(true) };
+        [of(false), installed].into_iter().filter(|effect| !effect.nodes.is_empty()).collect()
     }
 
     /// The effect on a package on the nodes that `on` accepts.
@@ -167,7 +173,7 @@ impl<'m, 'a> Moments<'m, 'a> {
             from,
             to,
             at_once: Some(self.at_once(&nodes)),
-            nodes: names(&nodes),
+            nodes: names(nodes.iter().copied()),
             regardless: Vec::new(),
             stages: stages.iter().map(ToString::to_string).collect(),
             interrupt: interrupt.filter(|_| interrupts).map(str::to_owned),

@@ -3,7 +3,7 @@
 use super::{At, NodeProgress, ProgressState, WaitReason};
 
 /// The reason why no package is due on the node: a dependency is missing, uninstalled, or part of a cycle, or the
-/// operator overlooks a package (operator `RunNext`).
+/// operator overlooks a package.
 pub fn check<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     let name = |index: usize| at.resource.packages[index].name;
     let reason = match at.profile.waits {
@@ -11,11 +11,8 @@ pub fn check<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
             WaitReason::Dependency { package: name(package), dependency: name(dependency) }
         }
         None => {
-            let open = |index: &usize| {
-                !at.profile.package_complete(&at.model.operator, &at.resource.packages, *index)
-            };
-            let overlooked = (0..at.resource.packages.len()).find(open);
-            overlooked.map_or(WaitReason::Nothing, |index| WaitReason::NeverScheduled(name(index)))
+            let overlooked = at.profile.overlooked.first();
+            overlooked.map_or(WaitReason::Nothing, |index| WaitReason::NeverScheduled(name(*index)))
         }
     };
     NodeProgress { state: ProgressState::Blocked, ..reason.into() }
