@@ -427,3 +427,14 @@ fn short_list_begins_with_the_recommended_commands() {
     let (_, next) = ran.stdout.split_once("next:\n").expect("a list");
     assert_snapshot!(next.split("\n\n").next().unwrap_or_default());
 }
+
+/// Until the operator runs, nothing refuses a drain; a refused drain ends the reconcile only for later custom resources; and
+/// the value that the API server refuses explains why the operator does not act.
+#[test]
+fn what_stops_the_operator_comes_first_and_only_where_it_stops() {
+    for name in ["operator_down", "deletion", "version"] {
+        let ask =
+            |words: &str| run(&format!("{words} --from tests/it/causes/{name}.yaml")).output().transcript();
+        assert_snapshot!(name, ask("diagnose stuck") + &ask("status"));
+    }
+}

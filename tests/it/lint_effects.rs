@@ -238,8 +238,8 @@ fn an_interrupt_added_to_a_complete_package_drains_its_nodes() {
     assert!(!output.stdout.contains("SKY866"), "{}", output.transcript());
 }
 
-/// The operator deletes the Jobs of an older spec, whatever their stage: an upgrade starts from the beginning. The versions
-/// are those of Go: `1.3` is higher than `1.0.0`.
+/// The operator deletes the Jobs of an older spec at any stage, so an upgrade runs on their nodes, too. It compares versions as
+/// Go does: `1.3` is higher than `1.0.0`.
 #[test]
 fn an_edit_ends_the_stages_that_run() {
     let mut outputs = String::new();

@@ -705,7 +705,7 @@ fn add_unaffected(anyway: &WorkByPlace<'_>, started: &StartedWork<'_>, effects: 
     }
 }
 
-/// The custom resources that are gone after the next reconcile.
+/// The custom resources that the next reconcile removes.
 fn removed_at_once(after: &Cluster) -> BTreeSet<String> {
     if after.nodes.ok().is_none() || !after.skyhooks.iter().any(Skyhook::deleting) {
         return BTreeSet::new();

@@ -354,7 +354,7 @@ impl<'a> Changes<'a> {
         latest(cluster, times)
     }
 
-    /// The latest change of a node, of the stages and pods on it, and of what allows their eviction.
+    /// The latest change of a node, of the stages and pods on it, and of the budgets of these pods.
     fn of_node(&self, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
         let cluster = self.cluster;
         let conditions = node.conditions().iter().filter_map(|condition| condition.last_transition_time);

@@ -129,7 +129,7 @@ impl<'a> Simulation<'a> {
                     node.is_some_and(|node| skyhook.selects(node)) && model.runs.outdated(run, skyhook)
                 })
             };
-            let stopped =
+            let ended =
                 model.runs.all.of(effects.skyhook).filter(|run| outdated(run, is) && !outdated(run, was));
             let cordoned = own.cordoned();
             if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
@@ -137,8 +137,8 @@ impl<'a> Simulation<'a> {
             }
             let rollout = &mut effects.rollout;
             rollout.deselected = names(live.nodes.iter().filter(leaves));
-            let stopped: BTreeSet<&str> = stopped.map(|run| run.node).collect();
-            rollout.stopped = stopped.into_iter().map(str::to_owned).collect();
+            let nodes: BTreeSet<&str> = ended.map(|run| run.node).collect();
+            rollout.stopped = nodes.into_iter().map(str::to_owned).collect();
             rollout.cordoned = names(cordoned.iter().copied());
             rollout.interrupted_uncordoned = names(own.interrupted_uncordoned());
             rollout.untainted = names(timeline.untainted(&model, effects.skyhook));
@@ -369,7 +369,8 @@ impl<'a> Simulation<'a> {
         self.timeline.refused.get(skyhook).is_some_and(|refused| refused.skyhook == skyhook)
     }
 
-    /// Without the stages that start only if somebody intervenes, of packages that start on other nodes before.
+    /// Without the stages that start only after an intervention. A package that starts nowhere before one keeps its stages, so
+    /// that a preview still names it.
     #[must_use]
     pub fn until_intervention(mut self) -> Simulation<'a> {
         let package = |moment: &Moment<'a>| match moment.what {

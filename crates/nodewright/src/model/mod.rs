@@ -136,8 +136,8 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// Whether the custom resource is gone after the next reconcile: it is being deleted, and no uninstall is pending
-    /// (operator `HandleFinalizer`).
+    /// Whether the next reconcile removes the custom resource: it is being deleted, and no uninstall is pending (operator
+    /// `HandleFinalizer`).
     pub fn finalizes(&self, skyhook: &str) -> bool {
         let removable = self.resource(skyhook).filter(|resource| self.is_removable(resource));
         removable.is_some_and(|resource| resource.pending.is_none())

@@ -190,7 +190,7 @@ impl<'a> Model<'a> {
     pub fn may_be_late(&self) -> bool {
         let cluster = self.cluster;
         let package_runs = &self.runs.all;
-        let changes = Changes::new(cluster, Rc::new(cluster.package_runs()));
+        let changes = Changes::new(cluster, Rc::clone(package_runs));
         cluster.skyhooks.iter().any(|skyhook| {
             let due_since = changes.due_since(skyhook);
             self.actionable_nodes(skyhook).into_iter().any(|node| {

@@ -1,11 +1,13 @@
 //! Jobs and Pods of package stages, with the operator's annotations on them.
 
-use crate::api::{ApiFlavor, Executor, Skyhook};
+use std::rc::Rc;
+
+use crate::api::{ApiFlavor, Executor, Skyhook, Stage};
 use crate::cluster::{Cluster, PackageRun, PackageRuns};
 
 pub(super) struct Runs<'a> {
     flavor: ApiFlavor,
-    pub all: PackageRuns<'a>,
+    pub all: Rc<PackageRuns<'a>>,
     /// Key of the annotation on a Job whose outcome is recorded.
     recorded: String,
     /// Key of the label with the generation for which a Job was created.
@@ -17,7 +19,7 @@ impl<'a> Runs<'a> {
         let flavor = cluster.flavor();
         Runs {
             flavor,
-            all: cluster.package_runs(),
+            all: Rc::new(cluster.package_runs()),
             recorded: flavor.key("state-recorded"),
             generation: flavor.key("generation"),
         }
@@ -48,14 +50,15 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Whether a run is for another version than the spec's, or its Job was created for an older spec, so that the operator
-    /// deletes it (operator `ValidateRunningPackages`). Uninstalls of another version, and Jobs of interrupts, are kept.
+    /// Whether the operator deletes a run because of the spec (operator `ValidateRunningPackages`): it is for another version
+    /// of the package, except an uninstall; or its Job is for an older spec, except an interrupt.
     pub fn outdated(&self, run: &PackageRun<'_>, skyhook: &Skyhook) -> bool {
         let created_for = run.job.and_then(|job| job.metadata.labels.get(&self.generation));
         let package = skyhook.package(&run.package);
         let is_older = || created_for.is_some_and(|of| *of != skyhook.metadata.generation.to_string());
         run.alive()
-            && (!run.stage.is_uninstall() && package.is_some_and(|package| package.version != run.version)
+            && (run.stage != Stage::Uninstall
+                && package.is_some_and(|package| package.version != run.version)
                 || self.flavor.executor() == Executor::Job && !run.interrupt && is_older())
     }
 }

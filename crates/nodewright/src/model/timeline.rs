@@ -29,7 +29,7 @@ pub struct Timeline<'a> {
 /// The end of a rollout that does not finish.
 #[derive(Debug)]
 pub struct Stuck<'a> {
-    /// Number of nodes on which it does not, even if refused drains end.
+    /// Number of nodes that do not finish, not counting those that only wait for a refused drain.
     pub open: usize,
     /// Why it does not on one of these nodes, and that node; `None` if only estimates were requested.
     pub obstacle: Option<(WaitReason<'a>, &'a Node)>,

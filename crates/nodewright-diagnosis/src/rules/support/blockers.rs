@@ -490,7 +490,7 @@ impl<'a> Places<'a> {
     /// The places that a finding blocks directly.
     fn seeds(&self, cluster: &'a Cluster, finding: &Finding) -> Vec<Place<'a>> {
         let subject = &finding.subject;
-        // What the finding makes fail is due forever.
+        // The operator tries again and again to start a package that always fails.
         let fails = finding.severity == Severity::Error && finding.blocks_for_good();
         let held = |place: &&Place<'a>| match self.open.get(place) {
             Some(Standing::Held) => true,
