@@ -87,7 +87,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.watch {
-        progress::refuse(ctx, None)?;
+        progress::refuse_watch(ctx, None)?;
     }
     let reads = if args.node.is_some() { &READS[..] } else { &READS[..4] };
     let cluster = ctx.load(reads).await?;

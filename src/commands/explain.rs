@@ -8,10 +8,9 @@ use super::shared::command::command;
 use super::shared::rule::{self, Document, find_rule};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::lint::{self, FoldedRule, LintRule};
+use crate::lint;
 use crate::plan::Grade;
-use crate::rules::{self, Rule, Severity};
-use crate::view::text::{self, Line, Text};
+use crate::view::text::{self, Text};
 use crate::view::{Items, Joined, List, View, document, list};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
@@ -39,7 +38,7 @@ pub struct Args {
 
 command! {
     "explain": Args => run,
-    prints: { "Rules": Items<Document>, "Rule": Document, "Grade": GradeDocument, "Term": TermDocument, "Explanations": Items<TopicDocument> },
+    prints: { "Rules": Items<Document>, "Rule": Document, "Grade": GradeDocument, "Term": TermDocument, "Explanations": Items<Topic> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -58,13 +57,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     ctx.show(&Explanation(topics))?;
     Ok(Exit::Done)
-}
-
-enum Topic {
-    Rule(&'static Rule),
-    Lint(&'static LintRule, Option<&'static FoldedRule>),
-    Grade(Grade),
-    Term(TermDocument),
 }
 
 /// A term of the glossary.
@@ -96,7 +88,8 @@ struct GradeDocument {
 /// A rule, a grade or a term, recognizable by its field `code`, `grade` or `term`.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-enum TopicDocument {
+#[schemars(rename = "TopicDocument")]
+enum Topic {
     Rule(Document),
     Grade(GradeDocument),
     Term(TermDocument),
@@ -107,17 +100,16 @@ impl Topic {
         let is_code = name.len() == 3 && name.bytes().all(|byte| byte.is_ascii_digit());
         let name = &*if is_code { format!("SKY{name}") } else { name.to_owned() };
         if let Some(grade) = Grade::named(name) {
-            return Ok(Topic::Grade(grade));
+            return Ok(Topic::Grade(GradeDocument { grade, meaning: grade.meaning() }));
         }
         if let Some(rule) = lint::find(name) {
-            return Ok(Topic::Lint(rule, FoldedRule::find(name).filter(|folded| folded.code != rule.code)));
+            return Ok(Topic::Rule(Document::of_lint(rule)));
         }
         let plural = |term: &str| format!("{term}s").eq_ignore_ascii_case(name);
         let named = |term: &str| term.eq_ignore_ascii_case(name) || plural(term);
-        let term = glossary().find(|term| named(term.term));
-        match term {
+        match glossary().find(|term| named(term.term)) {
             Some(term) => Ok(Topic::Term(term)),
-            None => find_rule(name).map(Topic::Rule),
+            None => find_rule(name).map(|rule| Topic::Rule(Document::of(rule))),
         }
     }
 
@@ -125,25 +117,23 @@ impl Topic {
         let mut text = Text::new();
         match self {
             Topic::Rule(rule) => {
-                text.line(heading(rule.code, rule.name, rule.severity));
-                if !rule.blocks.is_empty() {
+                text.line(
+                    text::name(&rule.code)
+                        + " "
+                        + text::heading(&rule.name)
+                        + " ("
+                        + rule::severity(rule.severity)
+                        + ")",
+                );
+                if rule.of_manifests {
+                    text.line(text::dim("checked by lint, before a manifest is applied"));
+                } else if !rule.blocks.is_empty() {
                     text.line(text::dim(blocks(rule)));
                 }
                 text.blank().indented(2, Text::markdown(rule.docs));
             }
-            Topic::Lint(rule, folded) => {
-                if let Some(FoldedRule { code, name, into }) = folded {
-                    text.line(format!(
-                        "{code} {name} is now part of {into}, and its findings have that code."
-                    ));
-                    text.blank();
-                }
-                text.line(heading(rule.code, rule.name, rule.severity));
-                text.line(text::dim("checked by lint, before a manifest is applied"));
-                text.blank().indented(2, Text::markdown(rule.docs));
-            }
-            Topic::Grade(grade) => {
-                text.line(text::name(grade) + " (grade): " + grade.meaning());
+            Topic::Grade(GradeDocument { grade, meaning }) => {
+                text.line(text::name(grade) + " (grade): " + *meaning);
                 text.blank();
                 let mut all = Text::new();
                 all.paragraph(
@@ -164,35 +154,23 @@ impl Topic {
     fn markdown(&self) -> String {
         match self {
             Topic::Rule(rule) => rule_page(rule),
-            Topic::Lint(rule, _) => lint_page(rule),
-            Topic::Grade(grade) => grade_page(*grade),
-            Topic::Term(term) => term_page(term),
+            Topic::Grade(GradeDocument { grade, meaning }) => {
+                let rows = Grade::ALL.map(|grade| format!("- {}\n", grade_line(grade))).concat();
+                format!(
+                    "# {grade}: {meaning}\n\nThe grade of a plan or remedy shows its worst possible effect on the cluster:\n\n{rows}"
+                )
+            }
+            Topic::Term(term) => format!("# {}\n\n{}\n", term.term, term.meaning),
         }
     }
 
     fn reference(&self) -> String {
-        match self.document() {
-            TopicDocument::Rule(rule) => format!("rule/{}", rule.code),
-            TopicDocument::Grade(grade) => format!("grade/{}", grade.grade),
-            TopicDocument::Term(term) => format!("term/{}", term.term),
-        }
-    }
-
-    fn document(&self) -> TopicDocument {
         match self {
-            Topic::Rule(rule) => TopicDocument::Rule(Document::of(rule)),
-            Topic::Lint(rule, _) => TopicDocument::Rule(Document::of_lint(rule)),
-            Topic::Grade(grade) => {
-                TopicDocument::Grade(GradeDocument { grade: *grade, meaning: grade.meaning() })
-            }
-            Topic::Term(term) => TopicDocument::Term(term.clone()),
+            Topic::Rule(rule) => format!("rule/{}", rule.code),
+            Topic::Grade(grade) => format!("grade/{}", grade.grade),
+            Topic::Term(term) => format!("term/{}", term.term),
         }
     }
-}
-
-/// The first line of a rule: `SKY201 package-erroring (error)`.
-fn heading(code: &str, name: &str, severity: Severity) -> Line {
-    text::name(code) + " " + text::heading(name) + " (" + rule::severity(severity) + ")"
 }
 
 /// The list of all rules.
@@ -230,19 +208,17 @@ impl View for Explanation {
 
     fn document(&self) -> Value {
         match self.0.as_slice() {
-            [one] => match one.document() {
-                TopicDocument::Rule(rule) => document("Rule", &rule),
-                TopicDocument::Grade(grade) => document("Grade", &grade),
-                TopicDocument::Term(term) => document("Term", &term),
-            },
-            several => List::new("Explanations", several.iter().map(Topic::document)).document(),
+            [Topic::Rule(rule)] => document("Rule", rule),
+            [Topic::Grade(grade)] => document("Grade", grade),
+            [Topic::Term(term)] => document("Term", term),
+            several => List::new("Explanations", several.iter()).document(),
         }
     }
 }
 
 /// The effects of a rule's findings: `blocks installs and every reconcile of every custom resource; usually retried
 /// automatically`.
-fn blocks(rule: &Rule) -> String {
+fn blocks(rule: &Document) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
     let retried = if rule.retried { "; usually retried automatically" } else { "" };
     format!("blocks {}{retried}", list(&words))
@@ -250,52 +226,28 @@ fn blocks(rule: &Rule) -> String {
 
 /// Every page of `docs/codes` by file name: `SKY101.md`.
 pub fn pages() -> BTreeMap<String, String> {
-    let rules = rules::ALL.iter().map(|r| (r.code, rule_page(r)));
-    let lint = lint::ALL.iter().map(|r| (r.code, lint_page(r)));
-    rules.chain(lint).map(|(code, page)| (format!("{code}.md"), page)).collect()
+    rule::all().iter().map(|rule| (format!("{}.md", rule.code), rule_page(rule))).collect()
 }
 
-fn rule_page(rule: &Rule) -> String {
-    let mut facts = vec![format!("Severity: {}.", rule.severity)];
-    if !rule.blocks.is_empty() {
-        facts.push(format!("It {}.", blocks(rule)));
-    }
-    let command = format!("kubectl skyhook diagnose stuck --rule {}", rule.code);
-    page(rule.code, rule.name, &facts, rule.docs, &command)
-}
-
-fn lint_page(rule: &LintRule) -> String {
-    let facts = [
-        format!("Severity: {}.", rule.severity),
-        "Checked by `lint`, before a manifest is applied.".to_owned(),
-    ];
-    let command = "kubectl skyhook lint -f FILE";
-    page(rule.code, rule.name, &facts, rule.docs, command)
-}
-
-fn grade_page(grade: Grade) -> String {
-    let rows = Grade::ALL.map(|grade| format!("- {}\n", grade_line(grade))).concat();
+fn rule_page(rule: &Document) -> String {
+    let Document { code, name, severity, .. } = rule;
+    let docs = body(rule.docs);
+    let diagnose = format!("kubectl skyhook diagnose stuck --rule {code}");
+    let (checked, command) = if rule.of_manifests {
+        (" Checked by `lint`, before a manifest is applied.".to_owned(), "kubectl skyhook lint -f FILE")
+    } else if rule.blocks.is_empty() {
+        (String::new(), &*diagnose)
+    } else {
+        (format!(" It {}.", blocks(rule)), &*diagnose)
+    };
     format!(
-        "# {grade}: {}\n\nThe grade of a plan or remedy shows its worst possible effect on the cluster:\n\n{rows}",
-        grade.meaning()
+        "# {code}: {name}\n\n{docs}\n\n## On the command line\n\nSeverity: {severity}.{checked}\n\n    {command}\n    kubectl skyhook explain {code}\n"
     )
 }
 
 /// A grade in a list: `B2 (rerun): packages run`.
 fn grade_line(grade: Grade) -> String {
     format!("{grade} ({}): {}", grade.word(), grade.meaning())
-}
-
-fn term_page(term: &TermDocument) -> String {
-    format!("# {}\n\n{}\n", term.term, term.meaning)
-}
-
-fn page(code: &str, name: &str, facts: &[String], docs: &str, command: &str) -> String {
-    let facts = facts.join(" ");
-    let docs = body(docs);
-    format!(
-        "# {code}: {name}\n\n{docs}\n\n## On the command line\n\n{facts}\n\n    {command}\n    kubectl skyhook explain {code}\n"
-    )
 }
 
 /// A doc comment with its headings one level down, below the title of the page.

@@ -205,9 +205,9 @@ fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
 }
 
 fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args, selected: &[&Node]) -> Plan {
-    let mut effects = Consequences::default();
+    let mut consequences = Consequences::default();
     for (source, why) in unread(cluster) {
-        effects.warn(format!("{source} could not be read and will not be removed: {why}"));
+        consequences.warn(format!("{source} could not be read and will not be removed: {why}"));
     }
     let (mut package_runs, mut rest) = (Vec::new(), Vec::new());
     let mut cleanups: BTreeMap<&str, Cleanup<'_>> = BTreeMap::new();
@@ -235,7 +235,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args, selected: &[&Node
     }
     for (why, objects) in unproven(left) {
         let set = NodeSet::of(&objects).limited(SHOWN);
-        effects.warn(format!("{set}: {} ({why}); not deleted", why.verdict()));
+        consequences.warn(format!("{set}: {} ({why}); not deleted", why.verdict()));
     }
     let mut steps = Vec::new();
     let mut released: Vec<&Node> = Vec::new();
@@ -264,14 +264,14 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args, selected: &[&Node
     }
     steps.append(&mut rest);
     if !package_runs.is_empty() {
-        effects.cannot_be_undone.push(format!(
+        consequences.cannot_be_undone.push(format!(
             "{} of deleted custom resources: any that are still running are killed while they modify the host",
             plural(package_runs.len(), "pod or job")
         ));
     }
-    warn_of_held(held, &mut effects);
-    warn_of_released(cluster, &released, &mut effects);
-    recorded(left, args.purge_state, &mut effects);
+    warn_of_held(held, &mut consequences);
+    warn_of_released(cluster, &released, &mut consequences);
+    recorded(left, args.purge_state, &mut consequences);
     let stages = [package_runs, steps].into_iter().map(PlanStage::of);
     Plan {
         title: "clean up what custom resources left behind".to_owned(),
@@ -280,7 +280,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], args: &Args, selected: &[&Node
             _ => "leftovers".to_owned(),
         },
         stages: stages.filter(|s| !s.steps.is_empty()).collect(),
-        consequences: effects,
+        consequences,
         ..Plan::default()
     }
 }
@@ -362,11 +362,11 @@ impl<'a> Cleanup<'a> {
 }
 
 /// Warns about nodes that stay cordoned, by the keys of the operator's cordons.
-fn warn_of_held(held: BTreeMap<String, Vec<&str>>, effects: &mut Consequences) {
+fn warn_of_held(held: BTreeMap<String, Vec<&str>>, consequences: &mut Consequences) {
     for (by, nodes) in held {
         let names = NodeSet::of(&nodes).limited(SHOWN);
         let verb = if nodes.len() == 1 { "stays" } else { "stay" };
-        effects.warn(if by.is_empty() {
+        consequences.warn(if by.is_empty() {
             let node = if let [node] = nodes.as_slice() { *node } else { "NODE" };
             format!(
                 "{names} {verb} cordoned by someone outside the operator; if no one needs that, run \
@@ -378,11 +378,11 @@ fn warn_of_held(held: BTreeMap<String, Vec<&str>>, effects: &mut Consequences) {
     }
 }
 
-fn warn_of_released(cluster: &Cluster, released: &[&Node], effects: &mut Consequences) {
+fn warn_of_released(cluster: &Cluster, released: &[&Node], consequences: &mut Consequences) {
     if released.is_empty() {
         return;
     }
-    effects.warn(
+    consequences.warn(
         "pods may be scheduled on the nodes again; first check that no unfinished interrupt has left the nodes unusable",
     );
     let package_runs = cluster.package_runs();
@@ -391,12 +391,12 @@ fn warn_of_released(cluster: &Cluster, released: &[&Node], effects: &mut Consequ
     });
     let busy: Vec<&str> = busy.map(|node| node.name.as_str()).collect();
     if !busy.is_empty() {
-        effects.warn(format!("an interrupt is still running on {}", NodeSet::of(busy).limited(SHOWN)));
+        consequences.warn(format!("an interrupt is still running on {}", NodeSet::of(busy).limited(SHOWN)));
     }
 }
 
 /// Warns about package records that are kept or removed.
-fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
+fn recorded(left: &[Leftover<'_>], purge: bool, consequences: &mut Consequences) {
     let recorded = left.iter().filter_map(|l| match l.place {
         LeftoverObject::Node(node, on) if node::is_recorded(on) && !l.is_copy() => Some(node.name.as_str()),
         _ => None,
@@ -406,13 +406,13 @@ fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
         return;
     }
     let on = nodes.limited(SHOWN);
-    effects
+    consequences
         .cannot_be_undone
         .push(format!("changes made by packages stay on the hosts of {on}; no API can remove them"));
     if purge {
-        effects.warn(format!("the only record of what is installed on {on} is removed"));
+        consequences.warn(format!("the only record of what is installed on {on} is removed"));
     } else {
-        effects.warn(format!(
+        consequences.warn(format!(
             "the record of what is installed stays on {on}: files may still be on the hosts; \
              --purge-state removes the record"
         ));

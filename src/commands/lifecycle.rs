@@ -183,7 +183,7 @@ pub struct Names {
     #[arg(value_name = "NAME", value_parser = crate::args::nodes::skyhook, required_unless_present = "all")]
     names: Vec<String>,
 
-    /// All custom resources
+    /// All custom resources; to resume or enable: all that this plugin stopped
     #[arg(long, conflicts_with = "names")]
     all: bool,
 }
@@ -294,7 +294,7 @@ impl Request<'_> {
 
     /// A note about custom resources that `--all` skips.
     fn left_note(&self, skyhooks: &[&Skyhook], why: &str) -> Option<String> {
-        let names: Vec<String> = skyhooks.iter().map(|s| s.reference()).collect();
+        let names: Vec<String> = skyhooks.iter().map(|s| s.to_string()).collect();
         let verb = self.verb.word();
         (!names.is_empty())
             .then(|| format!("skips {} ({why}); to {verb} these, specify names or add --force", list(&names)))
@@ -370,8 +370,7 @@ impl Request<'_> {
             pause_guard::refuse_end(cluster, skyhook, force, &mut plan.consequences)?;
         } else if let Some(hold) = hold {
             plan.consequences.warn(format!(
-                "{} is paused by {}; it stays paused after that command has ended",
-                skyhook.reference(),
+                "{skyhook} is paused by {}; it stays paused after that command has ended",
                 hold.describe()
             ));
         }
@@ -422,7 +421,7 @@ impl Request<'_> {
 /// Adds warnings about the effect of the change.
 fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     let effects = &mut plan.consequences;
-    let (reference, name) = (skyhook.reference(), skyhook.name());
+    let (reference, name) = (skyhook.to_string(), skyhook.name());
     match verb {
         Verb::Resume if skyhook.disabled() => effects.warn(format!(
             "{reference} is disabled as well: nothing runs until you run `kubectl skyhook enable {}`",

@@ -94,7 +94,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::REQUIRED_FOR_CHANGES).await?;
     let mut plan = match existing(&cluster, args)? {
         Some(skyhook) if !skyhook.deleting() && !cluster.left_paused(skyhook) => {
-            let reference = skyhook.reference();
+            let reference = skyhook.to_string();
             let title = format!("{reference} exists and is not being deleted");
             Plan::new(title, &args.name)
         }
@@ -122,7 +122,7 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
         super::shared::scope::not_left_out(cluster, "")?;
         return Ok(None);
     };
-    pause_guard::refuse(cluster, skyhook)?;
+    pause_guard::refuse_held_by_command(cluster, skyhook)?;
     Ok(Some(skyhook))
 }
 
@@ -144,9 +144,9 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResou
 /// The plan that restores the keys removed from nodes, then recreates the custom resource.
 fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Plan> {
     let mut again = Recreation::of(cluster, &saved.object, args.reason.as_deref())?;
-    admission::refuse_unreachable(cluster, "CREATE", &again.skyhook, &mut again.effects)?;
+    admission::refuse_unreachable(cluster, "CREATE", &again.skyhook, &mut again.consequences)?;
     again.restore(&saved.nodes);
-    again.effects.warnings.extend(saved.left_out.iter().cloned());
+    again.consequences.warnings.extend(saved.left_out.iter().cloned());
     again.clear_progress();
     again.make();
     Ok(again.plan(format!("restore {} from {}", args.name, saved.origin)))
@@ -178,7 +178,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     if !others.is_empty() {
         return Err(Refusal::FinalizersOfOthers {
             finalizers: others.join(", "),
-            reference: skyhook.reference(),
+            reference: skyhook.to_string(),
             resource: cluster.flavor().resource().to_owned(),
             name: args.name.clone(),
         }
@@ -186,10 +186,10 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     }
     if let Some(definition) = cluster.deleted_definition() {
         let definition = definition.metadata.name.to_string();
-        return Err(Refusal::DefinitionDeleted { definition, reference: skyhook.reference() }.into());
+        return Err(Refusal::DefinitionDeleted { definition, reference: skyhook.to_string() }.into());
     }
     if let Some(why) = cluster.installation.definitions.unread() {
-        let (why, reference) = (why.to_string(), skyhook.reference());
+        let (why, reference) = (why.to_string(), skyhook.to_string());
         return Err(Refusal::DefinitionUnread { why, reference }.into());
     }
     if args.safety.no_journal {
@@ -197,7 +197,7 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
     }
     let mut again = Recreation::of(cluster, &skyhook.whole, args.reason.as_deref())?;
     for operation in ["UPDATE", "CREATE"] {
-        admission::refuse_unreachable(cluster, operation, skyhook, &mut again.effects)?;
+        admission::refuse_unreachable(cluster, operation, skyhook, &mut again.consequences)?;
     }
     again.let_go(skyhook, args.no_pause);
     again.clear_progress();

@@ -168,11 +168,8 @@ fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
     let package = scope::package(skyhook, &args.package)?;
     if package.version != args.version {
         return Err(Error::failed(format!(
-            "{} of {} is at version {}, not {}",
-            args.package,
-            skyhook.reference(),
-            package.version,
-            args.version
+            "{} of {skyhook} is at version {}, not {}",
+            args.package, package.version, args.version
         ))
         .hint("use --force to set the state of another version anyway"));
     }

@@ -120,17 +120,24 @@ impl Ctx {
     }
 
     /// Reads the workload pods on these nodes, and on nodes that wait for a drain, into the cluster. No effect on
-    /// files.
+    /// files, or if a load has read the latter and the former cannot be read.
     pub async fn read_workloads(&self, cluster: &mut Cluster, nodes: BTreeSet<String>) {
         let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
             return;
         };
-        let waiting = if cluster.limited_to_named_nodes { Vec::new() } else { waiting_for_drain(cluster) };
-        let waiting = waiting.into_iter();
-        let nodes: BTreeSet<&str> = nodes.iter().map(String::as_str).chain(waiting).collect();
-        let nodes: Vec<&str> = nodes.into_iter().collect();
-        let workloads = live::workloads(&client, cluster, &nodes).await;
+        let waiting = waiting_for_drain(cluster);
+        let loaded = cluster.workloads.ok().is_some();
+        let known = |node: &str| loaded && (waiting.contains(&node) || cluster.workloads_on.contains(node));
+        let wanted = nodes.iter().map(String::as_str).chain(waiting.iter().copied());
+        let unknown: BTreeSet<&str> = wanted.filter(|node| !known(node)).collect();
+        let unknown: Vec<&str> = unknown.into_iter().collect();
+        let mut workloads = live::workloads(&client, cluster, &unknown).await;
+        if let Some(known) = cluster.workloads.ok() {
+            let Some(all) = workloads.available_mut() else { return };
+            all.extend(known.iter().cloned());
+        }
         cluster.workloads = workloads;
+        cluster.workloads_on.extend(nodes);
     }
 
     /// Adds the effects and the preconditions of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not

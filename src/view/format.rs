@@ -69,7 +69,7 @@ pub fn fields(document: &Value) -> String {
     };
     let names =
         value.as_object().into_iter().flat_map(|fields| fields.keys()).map(String::as_str).joined(", ");
-    format!("{of} {}", names)
+    format!("{of} {names}")
 }
 
 /// An invalid `-o`, or one that does not fit the data.

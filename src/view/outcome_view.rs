@@ -414,7 +414,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
         [] => String::new(),
         nodes => format!("; on {} without this change as well", set(nodes)),
     };
-    format!("{} on {} ({}){pace}{regardless}", verbs, plural(nodes, "node"), set(&package.nodes))
+    format!("{verbs} on {} ({}){pace}{regardless}", plural(nodes, "node"), set(&package.nodes))
 }
 
 fn set(names: &[String]) -> String {

@@ -10,7 +10,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::text::{self, Label, Line, Text};
 use super::{NodeSet, View, count, document, effects_text, list, plural};
-use crate::model::{PackageChange, PackageDocument};
+use crate::model::{PackageChange, PackageDocument, RolloutDocument, WaitReason};
 use crate::plan::{
     Change, Condition, Consequences, Destination, Field, Grade, Metadata, Plan, PlanStage, Preconditions,
     Step,
@@ -228,7 +228,11 @@ fn effects(plan: &Plan) -> Text {
     let starts = effects.effects.iter().any(starts);
     if !starts || effects.drains > shown.len() {
         // The effects are unknown, or some or all come later, for example because the custom resource is paused.
+        let is_paused = |rollout: &RolloutDocument| rollout.stuck == Some(WaitReason::Paused.describe().text);
         let when = match starts {
+            false if !effects.rollouts.is_empty() && effects.rollouts.iter().all(is_paused) => {
+                "after a resume, "
+            }
             _ if effects.effects.is_empty() => "",
             false => "later, ",
             true => "now and later, ",

@@ -245,6 +245,26 @@ fn node_that_is_down_explains_its_terminating_pod() {
     assert_eq!(remedies(&pod), "See who set the finalizers of the pod, and repair that");
 }
 
+/// A node that is down is one cause for all custom resources.
+#[test]
+fn a_node_that_is_down_under_two_custom_resources_is_one_cause() {
+    let entry = |name: &str, state: &str| {
+        json!({format!("{name}|1.0.0"): {"name": name, "version": "1.0.0", "image": "i", "stage": "apply", "state": state}})
+            .to_string()
+    };
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "n1", "annotations": {
+            format!("{PREFIX}/nodeState_driver"): entry("driver", "in_progress"), format!("{PREFIX}/status_driver"): "in_progress",
+            format!("{PREFIX}/nodeState_tuning"): entry("tuning", "in_progress"), format!("{PREFIX}/status_tuning"): "in_progress",
+        }},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-20T08:00:00Z"}]},
+    });
+    let items = json!([skyhook("driver", 10, json!({})), skyhook("tuning", 20, json!({})), node]);
+    let causes: Vec<String> = explained(items).into_iter().map(|(code, _)| code).collect();
+    assert_eq!(causes, ["SKY409"]);
+}
+
 /// A truncated reference explains why the image cannot be pulled.
 #[test]
 fn truncated_image_reference_explains_the_failed_pull() {
@@ -428,7 +448,7 @@ fn short_list_begins_with_the_recommended_commands() {
     assert_snapshot!(next.split("\n\n").next().unwrap_or_default());
 }
 
-/// Until the operator runs, nothing refuses a drain; a refused drain ends the reconcile only for later custom resources; and
+/// Until the operator runs, nothing refuses a drain; a refused drain ends the work on its own custom resource only; and
 /// the value that the API server refuses explains why the operator does not act.
 #[test]
 fn what_stops_the_operator_comes_first_and_only_where_it_stops() {
@@ -437,4 +457,12 @@ fn what_stops_the_operator_comes_first_and_only_where_it_stops() {
             |words: &str| run(&format!("{words} --from tests/it/causes/{name}.yaml")).output().transcript();
         assert_snapshot!(name, ask("diagnose stuck") + &ask("status"));
     }
+}
+
+/// The wait of other custom resources for an older taint is an effect.
+#[test]
+fn a_wait_for_an_older_taint_is_no_cause() {
+    let taint = "tests/rules/runtime_required_taint_kept.dropped_key.yaml";
+    let stuck = run(&format!("diagnose stuck --from {taint} --now 2026-11-20T12:00:00Z")).output();
+    assert!(stuck.stdout.starts_with("STUCK: 1 cause blocks 1 of 2 nodes; 1 note\n"), "{}", stuck.stdout);
 }

@@ -159,11 +159,8 @@ fn a_node_outside_of_a_stopped_canary_is_not_blamed_on_it() {
 }
 
 #[test]
-fn one_of_five_failing_nodes_gets_remedies_for_all_of_them() {
-    let ran = read("diagnose node canary-03");
-    insta::assert_snapshot!(ran.transcript());
-    ran.expect_stdout("canary-01");
-    ran.expect_stdout("canary-05");
+fn one_of_five_failing_nodes_gets_its_own_remedies() {
+    insta::assert_snapshot!(read("diagnose node canary-03").transcript());
 }
 
 #[test]

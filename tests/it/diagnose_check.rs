@@ -131,6 +131,43 @@ fn installation_problems_are_reported() {
     );
 }
 
+/// An operator that is available and no longer leads is down for every command; whoever may not read its Lease is told
+/// nothing. The Lease takes one request.
+#[test]
+fn operator_that_no_longer_leads_is_down() {
+    let ago = |minutes| now() - jiff::SignedDuration::from_mins(minutes);
+    let fake = healthy();
+    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("an operator");
+    operator["status"]["conditions"] =
+        json!([{"type": "Available", "status": "True", "lastTransitionTime": ago(60).to_string()}]);
+    operator["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "LEADER_ELECTION", "value": "true"}]);
+    fake.load(operator);
+    for (minutes, refused) in [(11, false), (9, false), (11, true)] {
+        fake.load(lease(ago(minutes)));
+        if refused {
+            fake.on("LIST leases").reply(403);
+        }
+        for words in ["diagnose stuck", "status", "pause complete --dry-run", "diagnose check"] {
+            let before = fake.requests().len();
+            let served = fake.serve();
+            let ran = run(words).kubeconfig(&served.kubeconfig()).output();
+            let requests = &fake.requests()[before..];
+            let leases = requests.iter().filter(|r| r.path.contains("/leases")).count();
+            assert_eq!(leases, 1 + usize::from(words == "diagnose check"), "{words}");
+            let says = ["no longer renews", "not at work", "last renewed 11m ago"];
+            let told = says.iter().any(|says| ran.transcript().contains(says));
+            let previews = words.starts_with("pause");
+            assert_eq!(
+                told,
+                minutes == 11 && !refused && !previews,
+                "{minutes} {refused} {}",
+                ran.transcript()
+            );
+        }
+    }
+}
+
 #[test]
 fn stopped_operator_is_an_error_with_a_hint() {
     let fake = healthy();

@@ -112,8 +112,28 @@ fn reboot_would_interrupt_the_container_of_a_terminating_pod() {
     let ran =
         run("diagnose node undy-1 --from tests/clusters/nodewright-undying-pod-after-reset-wedged").output();
     ran.expect_stdout("a reboot now: interrupts stage config of alpha");
-    let ran = run("diagnose node node-2 --from tests/clusters/finalizer-stripped").output();
-    ran.expect_stdout("a reboot now: interrupts stage uninstall of driver (gpu-tune)");
+}
+
+/// Only containers that run are interrupted; those of other living pods may start. Without pods, or of a node that is not
+/// ready, that is unknown.
+#[test]
+fn reboot_interrupts_containers_that_run() {
+    for (node, capture, expected) in [
+        ("stimeout-1", "nodewright-stage-timeout", "interrupts no stage"),
+        ("node-2", "finalizer-stripped", "; stage uninstall of driver (gpu-tune) may start at any moment\n"),
+        ("prog-2", "nodewright-in-progress", "interrupts stage config of alpha (prog)"),
+    ] {
+        let ran = run(&format!("diagnose node {node} --from tests/clusters/{capture}")).output();
+        let line = ran.stdout.lines().find(|line| line.starts_with("a reboot now: ")).unwrap_or_default();
+        assert!(format!("{line}\n").contains(expected), "{capture}: {line}");
+    }
+    let file = "tests/clusters/nodewright-in-progress/cluster.json";
+    let text = std::fs::read_to_string(file).expect("a capture");
+    let mut cluster: Value = serde_json::from_str(&text).expect("JSON");
+    let items = cluster["items"].as_array_mut().expect("items");
+    items.retain(|item| item["kind"] != "Pod");
+    let ran = run("diagnose node prog-2 --from -").stdin(cluster.to_string()).output();
+    ran.expect_stdout("a reboot now: interrupts stage config of alpha (prog)");
 }
 
 /// A taint that Kubernetes removes when the node returns blocks neither running work nor a joining node; a

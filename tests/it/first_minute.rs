@@ -215,7 +215,7 @@ fn words_of_questions_are_commands() {
 fn paths_into_objects_get_a_hint() {
     let from = "--from tests/clusters/two-priorities";
     let fields = "kind, name, exists, status, priority, generation, paused, disabled, deleting, nodes, packages, \
-                  compartments, state, completePercent, causeCodes, remaining, remainingSeconds, message, counts";
+                  compartments, state, completePercent, causeCodes, eta, etaSeconds, message, counts";
     let hint = &*format!("A path matches nothing; each of .items has the fields {fields}.\n");
     let sorting =
         format!("error: --sort-by .spec.priority matches nothing in any item; the fields are {fields}\n");

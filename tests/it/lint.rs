@@ -1,11 +1,10 @@
 //! Every rule of `lint` against its fixtures in `tests/lint/NAME`: the whole output for `bad*`, silence for
 //! `good*`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use kubectl_skyhook::lint::{ALL, FOLDED, FoldedRule};
+use kubectl_skyhook::lint::ALL;
 use serde_json::json;
 
 use crate::support::run::{Run, RunOutput, run};
@@ -249,39 +248,6 @@ fn rules_are_listed_and_explained() {
     for rule in ALL {
         explained.expect_stdout(format!("{} {} ({})\n", rule.code, rule.name, rule.severity));
     }
-}
-
-/// The code and the name of a rule that became a check of another one still resolve, and mute only that check.
-#[test]
-fn folded_rules_resolve() {
-    for FoldedRule { code, name, into } in FOLDED {
-        for word in [code, name] {
-            let output = run(&format!("explain {word}")).output();
-            let line = format!("{code} {name} is now part of {into}, and its findings have that code.\n");
-            assert_eq!(output.stdout.starts_with(&line), code != into, "{}", output.transcript());
-            output.expect_stdout(format!("{into} refused-by-"));
-        }
-    }
-    let directory = tempfile::tempdir().expect("a directory");
-    let text = read(Path::new("tests/lint/refused_by_webhook/bad_version_invalid.yaml"));
-    let text = text + "  priority: high\n";
-    let file = directory.path().join("manifest.yaml");
-    std::fs::write(&file, text).expect("written");
-    let codes = |rules: &str| {
-        let config = format!("apiVersion: kubectl-skyhook/v1\nkind: LintConfig\nrules: {{{rules}}}\n");
-        std::fs::write(directory.path().join(".skyhook-lint.yaml"), config).expect("written");
-        let output = run(&format!("lint --offline -f {} -o json", file.display())).output();
-        let document = output.json();
-        let findings = document["findings"].as_array().expect("findings").iter();
-        let codes: BTreeSet<String> =
-            findings.map(|finding| finding["code"].as_str().expect("a code").to_owned()).collect();
-        codes.into_iter().collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(codes(""), "SKY806 SKY811");
-    assert_eq!(codes("SKY812: off"), "SKY806");
-    assert_eq!(codes("version-invalid: off, wrong-type: off"), "");
-    assert_eq!(codes("SKY814: off"), "SKY806 SKY811");
-    assert_eq!(codes("SKY811: off"), "SKY806");
 }
 
 /// `kubectl apply` accepts manifests of UTF-16, too.

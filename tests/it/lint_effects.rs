@@ -1,6 +1,7 @@
 //! The effects that `lint` announces: how many nodes are in progress at once, and whether the budget limits
 //! them.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
@@ -116,6 +117,53 @@ fn a_newer_version_ignores_the_budget() {
         report(spec("1.0.0"), &policy, counted(), spec("1.1.0")),
         "driver 1.0.0 → 1.1.0  upgrade on 8 nodes (node-[1-8]), ALL AT ONCE: the budget (2) does not apply to upgrades\n"
     );
+}
+
+#[test]
+fn a_newer_version_starts_a_stopped_rollout_again() {
+    let fixed = json!({"fixed": {"initialBatch": 1, "failureThreshold": 1}});
+    let mut policy = policy(&fixed);
+    let stopped =
+        json!({"currentBatch": 2, "completedNodes": 2, "consecutiveFailures": 1, "shouldStop": true});
+    let spec =
+        |version: &str| json!({"packages": {"driver": package(version)}, "deploymentPolicy": "growing"});
+    let raised = |policy: &Value| report_while(2, spec("1.0.0"), policy, stopped.clone(), spec("1.1.0"));
+    assert_snapshot!(raised(&policy), @r"
+    driver 1.0.0 → 1.1.0  upgrade on 2 nodes (node-[1-2]), ALL AT ONCE: the budget (1) does not apply to upgrades
+    driver                install on 6 nodes (node-[3-8]), one at a time
+    ");
+    policy["spec"]["resetBatchStateOnCompletion"] = false.into();
+    assert_snapshot!(raised(&policy), @r"
+    driver   nothing runs in the current state
+    rollout  does not complete on 8 nodes; the first obstacle: failures have stopped the rollout of compartment (default)
+    ");
+}
+
+#[test]
+fn an_edit_of_a_package_tries_its_failed_stage_again() {
+    let path = "tests/clusters/nodewright-apply-erroring/cluster.json";
+    let text = std::fs::read_to_string(path).expect("a capture");
+    let capture: Value = serde_json::from_str(&text).expect("JSON");
+    let mut items = capture["items"].as_array().into_iter().flatten();
+    let mut live = items.find(|item| item["kind"] == "NodeWright").expect("a custom resource").clone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let manifest = directory.path().join("manifest.json");
+    let effects = |live: &Value| {
+        std::fs::write(&manifest, live.to_string()).expect("written");
+        let output = run(&format!("lint -f {} --from {path}", manifest.display())).output();
+        output.stdout.split_once("ONCE APPLIED\n").expect("effects").1.to_owned()
+    };
+    live["spec"]["priority"] = 7.into();
+    assert_snapshot!(effects(&live), @r"
+    alpha    unchanged
+    beta     unchanged
+    rollout  does not complete on 2 nodes; the first obstacle: stage apply of alpha has failed permanently: job/nodewright/aerr-alpha-1-0-0-apply-aerr-1-db5b5716 on node/aerr-1
+    ");
+    live["spec"]["packages"]["alpha"]["env"] = json!([{"name": "MODE", "value": "safe"}]);
+    assert_snapshot!(effects(&live), @r"
+    alpha  install on 2 nodes (aerr-[1-2]), all at once
+    beta   install on 2 nodes (aerr-[1-2]), all at once
+    ");
 }
 
 /// A cluster of two nodes with a workload pod on one, and a manifest that reboots both. No drain has begun.

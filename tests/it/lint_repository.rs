@@ -173,21 +173,21 @@ fn annotated(mutes: &str) -> String {
 #[test]
 fn an_annotation_suppresses_like_a_comment() {
     let lint = |mutes: &str| run("lint --offline -f -").stdin(annotated(mutes)).output();
-    let known = lint("[{code: SKY812, package: driver, reason: the mirror tags it, until: 2999-12-31}]");
+    let known = lint("[{code: SKY811, package: driver, reason: the mirror tags it, until: 2999-12-31}]");
     known.expect_code(0);
     known.expect_stdout("1 finding suppressed.");
-    lint("[{code: SKY812, package: other, reason: x}]").expect_code(2);
-    let lapsed = lint("[{code: SKY812, reason: x, until: 2020-01-31}]");
+    lint("[{code: SKY811, package: other, reason: x}]").expect_code(2);
+    let lapsed = lint("[{code: SKY811, reason: x, until: 2020-01-31}]");
     lapsed.expect_code(2);
     lapsed.expect_stdout("its mute has lapsed: it ended on 2020-01-31");
-    let invalid = lint("[{code: SKY812}]");
+    let invalid = lint("[{code: SKY811}]");
     invalid.expect_code(2);
     invalid.expect_stdout("warning SKY804: Skyhook gpu-tune: invalid mute: ");
     let directory = repository(&[
         ("skyhook.yaml", &skyhook("gpu-tune", "latest")),
         (
             "mutes",
-            "apiVersion: kubectl-skyhook/v1\nkind: Mutes\nmutes:\n- {code: SKY812, skyhook: gpu-tune, reason: known}\n",
+            "apiVersion: kubectl-skyhook/v1\nkind: Mutes\nmutes:\n- {code: SKY811, skyhook: gpu-tune, reason: known}\n",
         ),
     ]);
     let mutes = directory.path().join("mutes");
@@ -202,10 +202,10 @@ fn a_configuration_applies_to_the_files_below_it() {
         |body: &str| repository(&[(".skyhook-lint.yaml", &config(body)), ("apps/a/skyhook.yaml", &bad)]);
     let lint = |body: &str| lint(with(body).path(), "");
     lint("").expect_code(2);
-    let off = lint("rules: {SKY812: off}\n");
+    let off = lint("rules: {SKY811: off}\n");
     off.expect_code(0);
     off.expect_stdout("1 finding suppressed.");
-    lint("rules: {version-invalid: warning}\n").expect_stdout("1 warning in 1 manifest\n");
+    lint("rules: {refused-by-webhook: warning}\n").expect_stdout("1 warning in 1 manifest\n");
     lint("exclude: [\"apps/**\"]\n").expect_stdout("1 excluded file skipped.");
     lint("exclude: [\"apps/*\"]\n").expect_code(2);
     lint("operatorVersion: v0.21.0\n").expect_stdout("operator v0.21.0 does not serve");

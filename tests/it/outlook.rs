@@ -333,7 +333,7 @@ fn evicted_pods_get_no_estimate() {
         .output();
     let item = &ran.json()["items"][0];
     assert_eq!(
-        [&item["state"], &item["remainingSeconds"], &item["uncertainty"]],
+        [&item["state"], &item["etaSeconds"], &item["uncertainty"]],
         [&json!("Progressing"), &Value::Null, &Value::Null]
     );
 }

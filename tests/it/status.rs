@@ -73,7 +73,7 @@ fn a_rollout_without_an_estimate_says_why() {
         run(&format!("status {name} {from}")).output().expect_stdout(format!(", no estimate: {why}\n"));
         let json = run(&format!("status -o json {from}")).output().json();
         let item = json["items"][0].as_object().expect("an item");
-        let fields = ["remaining", "remainingSeconds", "etaUnknown"].map(|field| item.get(field));
+        let fields = ["eta", "etaSeconds", "etaUnknown"].map(|field| item.get(field));
         assert_eq!(fields, [Some(&Value::Null), Some(&Value::Null), Some(&why.into())]);
     }
 }
@@ -323,7 +323,7 @@ fn uninstall_that_cannot_start_is_blocked() {
             &json!("Blocked"),
             &json!(
                 "SKY401: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the \
-                 interrupt of package driver; until the node can be drained, every operator reconcile ends at this node"
+                 interrupt of package driver; until the node can be drained, the operator does nothing on the other nodes of this custom resource"
             )
         )
     );

@@ -140,13 +140,15 @@ fn two() -> FakeApi {
 }
 
 /// A preview shows the later custom resources that start on the nodes, the stages that end with their pods, also those of
-/// the older API and none of suspended Jobs, the cordons that are lifted, and the uninstalls that have begun.
+/// the older API and none of suspended Jobs, the cordons that are lifted, the uninstalls that have begun, and the failure at
+/// which it ends.
 #[test]
 fn previews_show_what_a_deletion_ends_and_starts() {
     for [capture, name] in [
         ["two-priorities", "first"],
         ["nodewright-two-priorities", "prio-a"],
         ["drain-blocked", ""],
+        ["modelled-job-given-up", ""],
         ["modelled-migration-hold", ""],
         ["modelled-paused-suspended-job", ""],
         ["uninstall-in-progress", ""],

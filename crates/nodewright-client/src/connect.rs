@@ -102,6 +102,9 @@ pub struct RequestPolicy {
     pub clock: ServerClock,
 }
 
+/// A service that sends a request to the server.
+type BoxedService<B> = BoxCloneService<Request<Body>, Response<B>, BoxError>;
+
 impl RequestPolicy {
     /// Wraps a service with this policy.
     ///
@@ -109,7 +112,7 @@ impl RequestPolicy {
     /// the server's Retry-After, at most ten seconds; without it, 250 ms, doubled with each retry. Writes are
     /// never retried here: only the caller knows whether a retry is safe. Requests must be made within a
     /// tokio runtime.
-    pub fn over<S, B>(self, service: S) -> BoxCloneService<Request<Body>, Response<TimedBody>, BoxError>
+    pub fn over<S, B>(self, service: S) -> BoxedService<TimedBody>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,

@@ -23,7 +23,7 @@
 //!
 //! Modules are declared in the order in which data flows: each uses only modules declared before it.
 
-pub(crate) use nodewright::{api, bounded, error, model, redact, text as view};
+pub(crate) use nodewright::{api, bounded, error, model, redact, text};
 pub(crate) use nodewright_diagnosis::plan;
 
 pub mod args;

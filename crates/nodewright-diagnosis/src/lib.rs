@@ -22,7 +22,7 @@
 //!
 //! Modules are declared in the order in which data flows: each uses only modules declared before it.
 
-pub(crate) use nodewright::{api, bounded, cluster, error, model, redact, text as view};
+pub(crate) use nodewright::{api, bounded, cluster, error, model, redact, text};
 
 pub mod plan;
 pub mod rules;

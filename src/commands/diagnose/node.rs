@@ -12,7 +12,7 @@ use crate::args::nodes::NodeArg;
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Cluster, NamedNodes, Node, Read, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::group::{of_first, on_all_nodes, on_node_set};
+use crate::commands::shared::diagnosis::group::{of_first, on_node_set};
 use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -60,7 +60,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         Some([name]) => NamedNodes::few([name.clone()]).map(|named| NamedNodes { explained: true, ..named }),
         _ => None,
     };
-    let cluster = ctx.limit_to(named).load(&Scope::default().needs()).await?;
+    let explained = named.iter().flat_map(|named| named.nodes.clone()).collect();
+    let mut cluster = ctx.limit_to(named).load(&Scope::default().needs()).await?;
+    ctx.read_workloads(&mut cluster, explained).await;
     let muting = args.muting.load(ctx, &cluster)?;
     show(ctx, &cluster, crate::commands::shared::scope::single(&cluster, &args.node)?, &muting)
 }
@@ -76,7 +78,7 @@ fn view<'a>(cluster: &'a Cluster, node: &'a Node, mutes: &Mutes) -> NodeReport<'
     // Muted findings are marked and kept, because they explain the node as well.
     mutes.mark(cluster, &mut report.findings);
     reason::add(cluster, &mut report.findings);
-    extend_to_all_nodes(cluster, &mut report.findings, node);
+    name_other_nodes(cluster, &mut report.findings, node);
     let (unreadable, unseen) = (unreadable(cluster), unseen(cluster));
     let whole = unreadable.is_empty() && unseen.is_empty();
     NodeReport { cluster, node, chain: Chain::of(cluster, node, report, whole), unreadable, unseen }
@@ -96,41 +98,39 @@ fn unreadable(cluster: &Cluster) -> Vec<String> {
     sources.filter_map(why).collect()
 }
 
-/// Extends the remedies of each cause to all affected nodes, on the finding of this node or else on the first
-/// finding. Causes of deleted custom resources are skipped: their leftovers stop no rollout.
-pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &Node) {
+/// Says at the changing remedies of a cause on this node how many other nodes have it, and extends those of a cause on other
+/// nodes to all of these. Causes of deleted custom resources are skipped: their leftovers stop no rollout.
+fn name_other_nodes(cluster: &Cluster, findings: &mut [Finding], node: &Node) {
     let causes = Causes::of(findings).ranked(findings);
-    let mut extended = Vec::new();
     let exists = |name: &String| cluster.skyhook(name).is_some();
-    for cause in causes.iter().filter(|cause| cause.findings.len() > 1) {
-        let skyhook = &findings[cause.findings[0]].subject.skyhook;
-        if !skyhook.as_ref().is_some_and(exists) {
+    for places in causes.iter().map(|cause| &cause.findings) {
+        let is_here = |at: &usize| findings[*at].subject.node.as_deref() == Some(&node.name);
+        let own = places.iter().copied().find(is_here);
+        let at = own.unwrap_or(places[0]);
+        let others = places.iter().copied().filter(|other| *other != at);
+        let group: Vec<&Finding> = std::iter::once(at).chain(others).map(|at| &findings[at]).collect();
+        let group = of_first(&group);
+        if group.len() < 2 || !findings[at].subject.skyhook.as_ref().is_some_and(exists) {
             continue;
         }
-        let mut places = cause.findings.clone();
-        let here = |at: &usize| findings[*at].subject.node.as_deref() == Some(&node.name);
-        if let Some(own) = places.iter().position(here) {
-            places[..=own].rotate_right(1);
-        }
-        let group: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
-        let group = of_first(&group);
-        for (number, remedy) in group[0].remedies().enumerate() {
-            // Never shorten a command that makes changes.
-            let argv = if remedy.changes() {
-                on_node_set(&group, &remedy, usize::MAX)
-            } else {
-                on_all_nodes(&group, &remedy)
+        if own.is_none() {
+            // All nodes with the cause hold this one up. Never shorten a command that makes changes.
+            let on_all = |remedy: Remedy| {
+                let argv = on_node_set(&group, &remedy, usize::MAX).filter(|_| remedy.changes());
+                Remedy { argv: argv.unwrap_or_else(|| remedy.argv.clone()), ..remedy }
             };
-            extended.extend(argv.map(|argv| (places[0], number, argv, group.len())));
+            let all: Vec<Remedy> = group[0].remedies().map(on_all).collect();
+            findings[at].change_remedies(|remedies| *remedies = all);
+            continue;
         }
-    }
-    for (at, number, argv, nodes) in extended {
+        let note = format!("the cause is also on {}", plural(group.len() - 1, "other node"));
         findings[at].change_remedies(|remedies| {
-            let remedy = &mut remedies[number];
-            remedy.argv = argv;
-            let note = format!("applies to all {} with this cause", plural(nodes, "node"));
-            let caveat = remedy.caveat.take();
-            remedy.caveat = Some(caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}")));
+            let of_node =
+                |remedy: &&mut Remedy| remedy.changes() && remedy.argv.iter().any(|word| node.name == *word);
+            for remedy in remedies.iter_mut().filter(of_node) {
+                let caveat = remedy.caveat.take();
+                remedy.caveat = Some(caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}")));
+            }
         });
     }
 }

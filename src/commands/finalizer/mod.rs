@@ -117,9 +117,9 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     if skyhook.is_none() {
         scope::not_left_out(cluster, "")?;
     }
-    let mut effects = Consequences::default();
+    let mut consequences = Consequences::default();
     if let Some(skyhook) = skyhook {
-        refuse(cluster, skyhook, args, &mut effects)?;
+        refuse_strip(cluster, skyhook, args, &mut consequences)?;
     }
     let cleanups = cleanups(cluster, args);
     let nodes: Vec<&Node> = cleanups.iter().map(|(node, _)| *node).collect();
@@ -129,14 +129,14 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     let title = format!("strip the finalizer of {}", args.name);
     let mut plan = Plan::new(title, &args.name);
     if let Some(skyhook) = skyhook {
-        let pause = pause(cluster, skyhook, &mut effects);
+        let pause = pause(cluster, skyhook, &mut consequences);
         plan.stages.extend(pause);
         plan.stages.extend(release(cluster, skyhook));
     }
-    plan.consequences = effects;
+    plan.consequences = consequences;
     plan.stage(cleanups.into_iter().flat_map(|(_, steps)| steps).collect());
     if !plan.is_empty() {
-        consequences(cluster, args, &nodes, &mut plan.consequences);
+        state_consequences(cluster, args, &nodes, &mut plan.consequences);
     }
     node::warn(cluster, &mut plan);
     Ok(plan)
@@ -144,21 +144,26 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
 
 /// Refuses to strip without a requested deletion, and, unless forced, if a less disruptive remedy exists or the
 /// deletion may still finish.
-fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Consequences) -> Result<()> {
+fn refuse_strip(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    args: &Args,
+    consequences: &mut Consequences,
+) -> Result<()> {
     let outlook = Outlook::new(cluster, diagnose(cluster, &Scope::default()).findings);
     let Some(deletion) = Deletion::of(&outlook, skyhook) else {
-        let (reference, name) = (skyhook.reference(), args.name.clone());
+        let (reference, name) = (skyhook.to_string(), args.name.clone());
         return Err(Refusal::NotDeleted { reference, name }.into());
     };
     if skyhook.has_finalizer() {
-        admission::refuse_unreachable(cluster, "UPDATE", skyhook, effects)?;
+        admission::refuse_unreachable(cluster, "UPDATE", skyhook, consequences)?;
     }
     if cluster.operator().is_down() {
-        effects.warn(if cluster.operator().is_absent() {
+        consequences.warn(if cluster.operator().is_absent() {
             "no deployment of the operator was found; to run uninstall.sh, reinstall the operator instead: it then \
              finishes the deletion"
         } else {
-            "no replica of the operator is available; when a replica is available again, the operator continues the deletion"
+            "no replica of the operator is at work; when a replica is available again, the operator continues the deletion"
         });
     }
     let Some(objection) = deletion.objection() else {
@@ -166,7 +171,7 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
     };
     let command = shell_words(&objection.instead);
     if args.force {
-        effects.warn(format!("{} (`{command}`)", objection.why));
+        consequences.warn(format!("{} (`{command}`)", objection.why));
         return Ok(());
     }
     Err(Refusal::MilderThanStrip { why: objection.why, instead: command, name: args.name.clone() }.into())
@@ -174,7 +179,7 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
 
 /// The stage that pauses a custom resource with third-party finalizers: otherwise the operator would run its packages
 /// again within seconds.
-fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
+fn pause(cluster: &Cluster, skyhook: &Skyhook, consequences: &mut Consequences) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let stays = !skyhook.third_party_finalizers().is_empty();
     if !stays || !skyhook.is_active() || cluster.operator().is_absent() {
@@ -188,11 +193,8 @@ fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Op
         change = change.annotation(key, Edit::new(from, Some(to)));
     }
     let target = Target::of_skyhook(flavor, skyhook);
-    effects.warn(format!(
-        "this command pauses {} and leaves it paused, so that its packages do not run again; the operator may still write \
-         the status of the custom resource to nodes until the custom resource is gone",
-        skyhook.reference()
-    ));
+    consequences.warn(format!("this command pauses {skyhook} and leaves it paused, so that its packages do not run again; the operator may still write \
+         the status of the custom resource to nodes until the custom resource is gone"));
     let why = "so that the operator does not rerun the packages of the custom resource";
     Some(PlanStage {
         steps: vec![Step::new(target, Change::Metadata(change), why)],
@@ -251,28 +253,21 @@ fn needs_no_taint(cluster: &Cluster, model: &Model<'_>, node: &Node, name: &str)
 }
 
 /// Adds the consequences of the strip, including those that no API can undo.
-fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
+fn state_consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], consequences: &mut Consequences) {
     let name = args.name.as_str();
     if let Some(skyhook) = cluster.skyhook(name) {
         let others = skyhook.third_party_finalizers();
         if others.is_empty() {
-            effects.warn(format!(
-                "{} will be deleted; restore it with `kubectl skyhook undelete {name}` (it is saved in the journal)",
-                skyhook.reference()
-            ));
+            consequences.warn(format!("{skyhook} will be deleted; restore it with `kubectl skyhook undelete {name}` (it is saved in the journal)"));
         } else {
-            effects.warn(format!(
-                "third-party finalizers stay, and block the deletion of {} until their owners remove them: {}",
-                skyhook.reference(),
-                others.join(", ")
-            ));
+            consequences.warn(format!("third-party finalizers stay, and block the deletion of {skyhook} until their owners remove them: {}", others.join(", ")));
         }
     }
-    hosts(cluster, args, effects);
-    warn_of_running_pods(cluster, name, effects);
-    warn_of_unschedulable_nodes(cluster, name, nodes, effects);
+    hosts(cluster, args, consequences);
+    warn_of_running_pods(cluster, name, consequences);
+    warn_of_unschedulable_nodes(cluster, name, nodes, consequences);
     if cluster.nodes.absence() == Certainty::Presumed {
-        effects.warn(format!(
+        consequences.warn(format!(
             "the capture has no {}, so the cleanup of the nodes and its effects are not shown",
             Source::Nodes
         ));
@@ -289,7 +284,7 @@ fn folded<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
 }
 
 /// Warns about remaining changes on hosts, and about the loss of their record.
-fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
+fn hosts(cluster: &Cluster, args: &Args, consequences: &mut Consequences) {
     let name = args.name.as_str();
     let recorded: Vec<_> = cluster.tracked(name).filter(|(_, on)| node::is_recorded(on)).collect();
     if !recorded.is_empty() {
@@ -297,11 +292,11 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
         let packages: BTreeSet<String> = all.map(|e| format!("{} {}", e.name, e.version)).collect();
         let packages = packages.into_iter().joined(", ");
         let on = folded(recorded.iter().map(|(n, _)| *n));
-        effects.cannot_be_undone.push(format!(
+        consequences.cannot_be_undone.push(format!(
             "uninstall.sh does not run; changes made by {packages} stay on the hosts of {on}, as do /var/lib/skyhook/{name} \
              and /var/log/skyhook/{name}; no API can remove them"
         ));
-        effects.warn(if args.purge_state {
+        consequences.warn(if args.purge_state {
             format!("the only record of what is installed on {on} is removed")
         } else {
             format!(
@@ -313,7 +308,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     let malformed: Vec<&Node> =
         cluster.tracked(name).filter(|(_, on)| on.is_malformed()).map(|(n, _)| n).collect();
     if !malformed.is_empty() {
-        effects.warn(format!(
+        consequences.warn(format!(
             "the node state on {} cannot be read: it is unknown what is installed there, and the record \
              is removed",
             folded(malformed)
@@ -322,7 +317,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
 }
 
 /// Warns about running package pods.
-fn warn_of_running_pods(cluster: &Cluster, name: &str, effects: &mut Consequences) {
+fn warn_of_running_pods(cluster: &Cluster, name: &str, consequences: &mut Consequences) {
     let package_runs = cluster.package_runs();
     let alive = package_runs.all().iter().filter(|run| run.skyhook == name && run.alive());
     let on: BTreeSet<&str> = alive.map(|run| run.node).collect();
@@ -331,31 +326,35 @@ fn warn_of_running_pods(cluster: &Cluster, name: &str, effects: &mut Consequence
     };
     let on = NodeSet::of(on).limited(SHOWN);
     // The pods are garbage-collected with the custom resource, not earlier.
-    effects.warn(if skyhook.third_party_finalizers().is_empty() {
+    consequences.warn(if skyhook.third_party_finalizers().is_empty() {
         format!("package pods that are running on {on} are killed while they modify the hosts")
     } else {
         format!(
-            "package pods that are running on {on} may continue until {} is gone, and are then killed",
-            skyhook.reference()
+            "package pods that are running on {on} may continue until {skyhook} is gone, and are then killed"
         )
     });
     // The operator's pod controller ignores pauses and deleted custom resources.
     if cluster.flavor().executor() == Executor::Pod && cluster.operator().may_write() {
-        effects.warn(format!(
+        consequences.warn(format!(
             "the operator may still record the progress of package pods on {on}: once these pods are gone, run `kubectl skyhook leftovers`"
         ));
     }
 }
 
 /// Warns about everything else that keeps pods off the nodes afterwards.
-fn warn_of_unschedulable_nodes(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequences) {
+fn warn_of_unschedulable_nodes(
+    cluster: &Cluster,
+    name: &str,
+    nodes: &[&Node],
+    consequences: &mut Consequences,
+) {
     let flavor = cluster.flavor();
     let ours = |n: &&Node| cluster.on_node(n, name).is_some_and(|on| on.cordon);
     for one in nodes.iter().copied().filter(ours) {
         let others = cluster.other_cordons(one, &[(flavor, name)]);
         if one.cordoned() == Some(true) && !others.is_empty() {
             let others = others.join(", ");
-            effects.warn(format!("{} stays cordoned by {others}", one.name));
+            consequences.warn(format!("{} stays cordoned by {others}", one.name));
         }
     }
     let tainted = |n: &&Node| cluster.runtime_required().on(n).is_some();
@@ -368,14 +367,14 @@ fn warn_of_unschedulable_nodes(cluster: &Cluster, name: &str, nodes: &[&Node], e
     let (free, needed): (Vec<&Node>, Vec<&Node>) =
         selected.partition(|n| needs_no_taint(cluster, &model, n, name));
     if !needed.is_empty() {
-        effects.warn(format!(
+        consequences.warn(format!(
             "the runtime-required taint stays on {}: other custom resources still need it",
             folded(needed)
         ));
     }
     let unfinished: Vec<&Node> = free.into_iter().filter(|n| !model.is_done_on(skyhook, n)).collect();
     if !unfinished.is_empty() {
-        effects.warn(format!(
+        consequences.warn(format!(
             "workloads may be scheduled on {}, where the custom resource has not finished: the runtime-required taint is removed",
             folded(unfinished)
         ));

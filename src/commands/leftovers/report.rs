@@ -179,7 +179,7 @@ fn what(left: &Leftover<'_>) -> String {
     let mut parts = Vec::new();
     if recorded {
         let packages = on.entries().iter().map(|e| format!("{} {}", e.name, e.version)).joined(", ");
-        parts.push(format!("record of {}", packages));
+        parts.push(format!("record of {packages}"));
     }
     let keys: Vec<&str> = on
         .remaining_keys()

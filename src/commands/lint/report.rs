@@ -13,7 +13,7 @@ use crate::ctx::Ctx;
 use crate::lint::{ALL, Input, LintFinding, LintReport, LintRule};
 use crate::model::{Effects, PackageDocument, RolloutDocument};
 use crate::plan::Target;
-use crate::rules::{Evidence, Severity, Subject};
+use crate::rules::{Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{View, distinct, document, effects_text, list, plural};
 
@@ -24,9 +24,9 @@ pub struct Document<'a> {
     /// The cluster data that the manifests were checked against: `cluster`, `capture` or `none`.
     checked_against: String,
     /// Findings that are not suppressed, by file and line.
-    findings: Vec<FindingDocument>,
+    findings: Vec<&'a LintFinding>,
     /// Findings that a comment, a mute or the configuration suppresses.
-    suppressed: Vec<FindingDocument>,
+    suppressed: Vec<&'a LintFinding>,
     /// With `--diff`, the custom resources that are created or changed; absent if there are none.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'a [ObjectChange],
@@ -36,38 +36,6 @@ pub struct Document<'a> {
     effects: Vec<PackageDocument>,
     /// The effects of applying the manifests on nodes; empty without a cluster.
     rollouts: Vec<RolloutDocument>,
-}
-
-/// A finding about a manifest.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct FindingDocument {
-    /// The code of the rule.
-    code: String,
-    /// The name of the rule.
-    name: String,
-    /// The severity of the finding.
-    severity: Severity,
-    /// The object that the finding is about.
-    subject: Subject,
-    /// The problem.
-    message: String,
-    /// How to fix the problem; absent without advice.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-    /// Values that support the finding.
-    evidence: Vec<Evidence>,
-    /// The path of the file, or `stdin`.
-    file: String,
-    /// The line number, from 1.
-    line: usize,
-    /// The column of the field in that line, from 1.
-    column: usize,
-    /// The path of the field; empty if the finding is about the whole document.
-    path: String,
-    /// Why the finding is suppressed; absent if it is not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    suppressed: Option<String>,
 }
 
 /// Number of objects and findings.
@@ -181,7 +149,7 @@ impl LintView<'_> {
     }
 }
 
-/// The first line of a finding: `gpu.yaml:14: error SKY819: skyhook gpu-tune, package driver: …`.
+/// The first line of a finding: `gpu.yaml:14: error SKY811: skyhook gpu-tune, package driver: …`.
 fn heading(finding: &LintFinding) -> Line {
     let place = format!("{}:{}: ", finding.file, finding.line);
     let severity = label_of(finding.severity).span(finding.severity);
@@ -242,8 +210,8 @@ impl View for LintView<'_> {
                 None => "none",
             }
             .to_owned(),
-            findings: report.open().map(FindingDocument::from).collect(),
-            suppressed: suppressed.map(FindingDocument::from).collect(),
+            findings: report.open().collect(),
+            suppressed: suppressed.collect(),
             changes: &self.changes,
             counts: Counts {
                 manifests: tally.manifests,
@@ -272,26 +240,7 @@ impl View for LintView<'_> {
     }
 }
 
-impl From<&LintFinding> for FindingDocument {
-    fn from(finding: &LintFinding) -> FindingDocument {
-        FindingDocument {
-            code: finding.rule.code.to_owned(),
-            name: finding.rule.name.to_owned(),
-            severity: finding.severity,
-            subject: finding.subject.clone(),
-            message: finding.message.clone(),
-            fix: finding.fix.clone(),
-            evidence: finding.evidence.clone(),
-            file: finding.file.clone(),
-            line: finding.line,
-            column: finding.column,
-            path: finding.path.clone(),
-            suppressed: finding.suppressed.clone(),
-        }
-    }
-}
-
-/// The command for a finding: `::error file=gpu.yaml,line=14,col=5,title=SKY819::…`.
+/// The command for a finding: `::error file=gpu.yaml,line=14,col=5,title=SKY811::…`.
 pub(super) fn annotation(finding: &LintFinding) -> String {
     let command = match finding.severity {
         Severity::Error => "error",
@@ -362,7 +311,6 @@ fn result(finding: &LintFinding) -> Value {
     let subject = subject_text(&finding.subject);
     let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!(". {fix}"));
     let uri = finding.file.trim_start_matches("./");
-    let check = finding.folded.map_or(finding.rule.code, |folded| folded.code);
     let mut result = json!({
         "ruleId": finding.rule.code,
         "ruleIndex": ALL.iter().position(|rule| rule.code == finding.rule.code),
@@ -372,7 +320,7 @@ fn result(finding: &LintFinding) -> Value {
             "artifactLocation": {"uri": utf8_percent_encode(uri, ESCAPED).to_string()},
             "region": {"startLine": finding.line, "startColumn": finding.column},
         }}],
-        "partialFingerprints": {"finding/v1": format!("{check} {subject} {}", finding.path)},
+        "partialFingerprints": {"finding/v1": format!("{} {subject} {}", finding.rule.code, finding.path)},
     });
     if let Some(reason) = &finding.suppressed {
         result["suppressions"] = json!([{"kind": "inSource", "justification": reason}]);

@@ -196,10 +196,7 @@ fn state_what_waits(cluster: &Cluster, nodes: &[&Node], consequences: &mut Conse
             NodeSet::of(nodes.iter().filter(|node| skyhook.deleting() && waits(node)).map(|n| &*n.name));
         if !waiting.is_empty() {
             let waiting = waiting.limited(SHOWN);
-            consequences.warn(format!(
-                "{} is being deleted and waits for uninstalls on {waiting}: it hangs until you run `kubectl skyhook node unignore {waiting}`",
-                skyhook.reference()
-            ));
+            consequences.warn(format!("{skyhook} is being deleted and waits for uninstalls on {waiting}: it hangs until you run `kubectl skyhook node unignore {waiting}`"));
         }
     }
     if !running.is_empty() {
@@ -290,7 +287,7 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         } else {
             ("are", "keep their slots", "them")
         };
-        let of = skyhook.reference();
+        let of = skyhook.to_string();
         plan.consequences.warn(format!(
             "{set} {are} in the current batch of {of} and {keep}, so no other node joins the batch; --leave-batch removes \
              {out}"

@@ -147,7 +147,7 @@ impl NodeList {
             *counts.entry(status).or_insert(0) += 1;
         }
         let counts = counts.iter().map(|(status, n)| format!("{} {status}", count(*n))).joined(", ");
-        format!("{}: {}", plural(self.rows.len(), "node"), counts)
+        format!("{}: {counts}", plural(self.rows.len(), "node"))
     }
 }
 

@@ -79,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !args.failed_only || e.state == State::Erroring))
         .collect();
     refuse_uninstalls(skyhook, &args.package, &key, stage.as_ref(), &targets)?;
-    reset::refuse(cluster, skyhook, &args.package, &targets)?;
+    reset::refuse_skipped(cluster, skyhook, &args.package, &targets)?;
     let mut steps = Vec::new();
     for (node, on) in &targets {
         let Some(state) = &on.state else {
@@ -151,7 +151,7 @@ fn refuse_uninstalls(
         targets.iter().filter(|(_, on)| uninstalls(on)).map(|(node, _)| node.name.as_str()).collect();
     let leaves = skyhook.package(package).is_some_and(|p| skyhook.uninstalls(p));
     let (reference, package, skyhook_name) =
-        (skyhook.reference(), package.to_owned(), skyhook.name().to_owned());
+        (skyhook.to_string(), package.to_owned(), skyhook.name().to_owned());
     if let Some(node) = nodes.first() {
         let (node, nodes) = ((*node).to_owned(), NodeSet::of(&nodes).limited(6).to_string());
         return Err(Refusal::AtUninstall { package, nodes, skyhook: skyhook_name, node }.into());
@@ -185,7 +185,7 @@ fn warn_of_running(
         for package_run in package_runs.of_skyhook_on(skyhook.name(), &node.name) {
             let same = package_run.package == package && package_run.stage == *stage;
             if same && package_run.alive() {
-                running.push(format!("{} on {}", package_run.reference(), node.name));
+                running.push(format!("{package_run} on {}", node.name));
             }
         }
     }

@@ -58,7 +58,7 @@ command! {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = scope::owner(cluster, args.of.skyhook.as_deref(), &args.package)?;
-    pause_guard::refuse(cluster, skyhook)?;
+    pause_guard::refuse_held_by_command(cluster, skyhook)?;
     let nodes = args.on.nodes(cluster, None)?;
     planners::refuse_unreadable(cluster, skyhook.name(), &nodes)?;
     let package_runs = cluster.package_runs_for(skyhook.name());
@@ -173,10 +173,7 @@ fn continue_rollout(
     let gone = |target: &Target| PlanStage::default().awaiting(target.clone(), Condition::Gone, GONE_AT_MOST);
     plan.stages.extend(targets.map(gone));
     batches::add(cluster, skyhook, Some(&stopped), &nodes, plan);
-    plan.consequences.warn(format!(
-        "the rollout of {} is stopped; this command restarts its batches, which also affects other nodes",
-        skyhook.reference()
-    ));
+    plan.consequences.warn(format!("the rollout of {skyhook} is stopped; this command restarts its batches, which also affects other nodes"));
 }
 
 /// Whether a deletion waits for the uninstall of the package with this entry. An unfinished installation has
@@ -201,21 +198,21 @@ fn consequences(
     stalled: &[Stalled<'_>],
 ) -> Consequences {
     let installs = |s: &&Stalled<'_>| !s.entry.stage.is_uninstall() && !s.ended.is_empty();
-    let mut effects = Consequences::default();
+    let mut consequences = Consequences::default();
     let nodes: Vec<&Node> = stalled.iter().filter(installs).map(|s| s.node).collect();
-    merge::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut effects);
+    merge::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut consequences);
     let from_apply = |s: &Stalled<'_>| {
         let bare = s.ended.iter().any(|t| t.kind == Kind::Pod);
         bare && s.entry.stage == Stage::PostInterrupt
     };
     if stalled.iter().any(from_apply) {
-        effects
+        consequences
             .warn("a package at stage post-interrupt starts again at apply, and its interrupt is repeated");
     }
     if stalled.iter().any(|s| !s.ended.is_empty()) {
-        effects.cannot_undo("the deletion of finished pods or jobs, with their logs");
+        consequences.cannot_undo("the deletion of finished pods or jobs, with their logs");
     }
-    effects
+    consequences
 }
 
 /// The empty plan that explains why no node has a failed stage to retry.
@@ -249,7 +246,7 @@ fn nothing_given_up(
         });
         if let Some((package_run, why)) = foreign {
             return Err(Refusal::NotOfTheOperator {
-                run: package_run.reference(),
+                run: package_run.to_string(),
                 verdict: why.verdict().to_string(),
                 why: why.to_string(),
             }

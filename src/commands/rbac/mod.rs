@@ -185,7 +185,7 @@ impl View for Roles {
                     if let Some(words) = rule[field].as_array() {
                         let words = words.iter().map(Value::to_string).joined(", ");
                         let start = if at == 0 { "- " } else { "  " };
-                        text.line(format!("{start}{field}: [{}]", words));
+                        text.line(format!("{start}{field}: [{words}]"));
                     }
                 }
             }

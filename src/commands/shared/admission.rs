@@ -20,10 +20,10 @@ pub fn refuse_unreachable(
     cluster: &Cluster,
     operation: &str,
     skyhook: &Skyhook,
-    effects: &mut Consequences,
+    consequences: &mut Consequences,
 ) -> Result<()> {
     if let Some(why) = cluster.source(Source::Webhooks).unread() {
-        effects.warn(format!(
+        consequences.warn(format!(
             "cannot read {}: {why}; an unreachable webhook may reject this change",
             Source::Webhooks
         ));

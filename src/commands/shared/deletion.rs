@@ -125,7 +125,7 @@ impl<'o, 'a> Deletion<'o, 'a> {
             return Some(Objection {
                 why: format!(
                     "{} would stay because of third-party finalizers ({}), and the operator would run its packages again",
-                    self.skyhook.reference(),
+                    self.skyhook,
                     others.join(", ")
                 ),
                 instead: self.show_finalizers().argv,
@@ -306,7 +306,7 @@ impl Deletion<'_, '_> {
     fn title(&self) -> Line {
         let skyhook = self.skyhook;
         let (label, words) = words(self.outlook.state);
-        let title = text::heading(skyhook.reference()) + ": " + label.span(words);
+        let title = text::heading(skyhook.to_string()) + ": " + label.span(words);
         match skyhook.metadata.deletion_timestamp {
             Some(at) => {
                 let ago = ago(Some(at), self.cluster.taken_at);

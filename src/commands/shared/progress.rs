@@ -283,7 +283,7 @@ impl ResourceProgress {
 /// # Errors
 ///
 /// The input is files, or the format is for programs.
-pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
+pub fn refuse_watch(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
     let global = ctx.global();
     if !global.reading.from.is_empty() {
         return Err(Error::usage("--watch requires a cluster; --from is not supported"));
@@ -437,7 +437,7 @@ impl Aim for UninstallAim {
                 .into_iter()
                 .map(|(point, nodes)| format!("{} on {}", point.words(), NodeSet::of(nodes).limited(4)))
                 .joined(", ");
-            parts.push(format!("{}: {}: {}", package.title, package.so_far(), left));
+            parts.push(format!("{}: {}: {left}", package.title, package.so_far()));
             parts.push(if self.requested.unwrap_or(begun) {
                 "the uninstall continues in the cluster unless it is blocked".to_owned()
             } else {

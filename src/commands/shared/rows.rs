@@ -471,8 +471,8 @@ pub fn cordon_holders(cluster: &Cluster, node: &Node) -> Vec<String> {
     let active = cluster.flavor();
     let holder = |(flavor, name): (ApiFlavor, &str)| match cluster.skyhook(name).filter(|_| flavor == active)
     {
-        Some(skyhook) if skyhook.selects(node) => skyhook.reference(),
-        Some(skyhook) => format!("{} (does not select the node)", skyhook.reference()),
+        Some(skyhook) if skyhook.selects(node) => skyhook.to_string(),
+        Some(skyhook) => format!("{skyhook} (does not select the node)"),
         None if flavor == active => format!("{name} (custom resource not found)"),
         None => format!("{}/{name}", flavor.resource()),
     };

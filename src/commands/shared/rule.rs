@@ -60,9 +60,9 @@ pub struct Document {
     /// The code of the rule, such as `SKY201`.
     pub code: String,
     /// The name of the rule.
-    name: String,
+    pub name: String,
     /// The severity of its findings, unless a finding sets another one.
-    severity: Severity,
+    pub severity: Severity,
     /// The problem in one sentence.
     summary: String,
     /// Sources that the rule must read to report that no problem exists.
@@ -70,15 +70,20 @@ pub struct Document {
     /// Sources that make its findings more certain or better explained.
     optional_sources: Vec<String>,
     /// The operations that are blocked while a finding of the rule exists.
-    blocks: Vec<Blocks>,
+    pub blocks: Vec<Blocks>,
     /// Whether the operation that failed is retried automatically.
-    retried: bool,
+    pub retried: bool,
     /// The documentation: the meaning of a finding, how to confirm it, and how to fix it.
     explanation: String,
+    #[serde(skip)]
+    pub docs: &'static str,
+    /// Whether `lint` checks the rule.
+    #[serde(skip)]
+    pub of_manifests: bool,
 }
 
 impl Document {
-    fn new(code: &str, name: &str, severity: Severity, summary: &str, docs: &str) -> Document {
+    fn new(code: &str, name: &str, severity: Severity, summary: &str, docs: &'static str) -> Document {
         Document {
             code: code.to_owned(),
             name: name.to_owned(),
@@ -89,12 +94,17 @@ impl Document {
             blocks: Vec::new(),
             retried: false,
             explanation: Text::markdown(docs).plain(),
+            docs,
+            of_manifests: false,
         }
     }
 
     /// The document of a `lint` rule.
     pub fn of_lint(rule: &LintRule) -> Document {
-        Document::new(rule.code, rule.name, rule.severity, rule.summary(), rule.docs)
+        Document {
+            of_manifests: true,
+            ..Document::new(rule.code, rule.name, rule.severity, rule.summary(), rule.docs)
+        }
     }
 
     pub fn of(rule: &Rule) -> Document {

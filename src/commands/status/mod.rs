@@ -99,7 +99,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
-    progress::refuse(ctx, Some("kubectl skyhook wait -o json"))?;
+    progress::refuse_watch(ctx, Some("kubectl skyhook wait -o json"))?;
     let cluster = progress::load_within(ctx, needs, args.timeout).await?;
     scope::readable(&cluster, Source::Skyhooks)?;
     scope::readable(&cluster, Source::Nodes)?;

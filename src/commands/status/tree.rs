@@ -144,7 +144,7 @@ fn run_without_trouble(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String
         format!(": {}{restarts}", trouble.reason)
     });
     let age = age(run.created(), cluster.taken_at);
-    (trouble.is_none(), format!("{}{fails} ({age})", run.reference()))
+    (trouble.is_none(), format!("{run}{fails} ({age})"))
 }
 
 /// The groups of a compartment as lines of a tree, each with at most `ranges` ranges of nodes.

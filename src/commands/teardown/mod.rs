@@ -144,32 +144,33 @@ impl Teardown {
     }
 
     fn consequences(&self) -> Consequences {
-        let mut effects = Consequences::default();
+        let mut consequences = Consequences::default();
         for planned in self.items.iter().filter(|planned| planned.was_deleting) {
             let target = &planned.goal.target;
-            effects.notes.push(format!("waits until {target}, which is already being deleted, is gone"));
+            consequences.notes.push(format!("waits until {target}, which is already being deleted, is gone"));
         }
         if self.items.iter().any(|p| p.wave > 1) {
             let note = "custom resources that share nodes are deleted in reverse order of priority, each once the previous ones are gone";
-            effects.notes.push(note.to_owned());
+            consequences.notes.push(note.to_owned());
         }
         if !self.items.is_empty() {
             let note = "Ctrl-C stops the teardown: the remaining objects are left unchanged; a requested deletion cannot be canceled";
-            effects.notes.push(note.to_owned());
+            consequences.notes.push(note.to_owned());
         }
         for planned in &self.items {
             let target = &planned.goal.target;
             for blocker in &planned.blockers {
-                effects.warn(format!("the deletion of {target} would hang: {blocker}{}", blocker.next()));
+                consequences
+                    .warn(format!("the deletion of {target} would hang: {blocker}{}", blocker.next()));
             }
         }
         for left in &self.foreseen {
-            effects.warn(format!("the teardown would leave this behind: {left}{}", left.next()));
+            consequences.warn(format!("the teardown would leave this behind: {left}{}", left.next()));
         }
         for why in &self.unreadable {
-            effects.warn(format!("{why}, so the preview may be incomplete"));
+            consequences.warn(format!("{why}, so the preview may be incomplete"));
         }
-        effects
+        consequences
     }
 
     /// The exit code of a preview.

@@ -270,8 +270,7 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
     let impact = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
     impact.cancel(&mut plan.consequences);
     if skyhook.deleting() {
-        plan.consequences
-            .warn(format!("{} is being deleted, which uninstalls {name} anyway", skyhook.reference()));
+        plan.consequences.warn(format!("{skyhook} is being deleted, which uninstalls {name} anyway"));
     }
     note_webhook(&mut plan);
     node::warn(cluster, &mut plan);
@@ -363,7 +362,7 @@ fn needed(skyhook: &Skyhook, name: &str) -> Result<()> {
 /// Refuses a request that the operator would not act on.
 fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Request) -> Result<()> {
     let cr = skyhook.name();
-    let reference = skyhook.reference();
+    let reference = skyhook.to_string();
     if !cluster.operator().knows_uninstall() {
         return Err(Refusal::UninstallUnknown {}.into());
     }
@@ -407,7 +406,7 @@ fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Reques
             again += flag;
         }
     }
-    let (reference, package) = (skyhook.reference(), name.to_owned());
+    let (reference, package) = (skyhook.to_string(), name.to_owned());
     Err(Refusal::UninstallNotEnabled { reference, package, again }.into())
 }
 
@@ -423,7 +422,7 @@ fn never_installed(
     let version = package.version.to_string();
     let cancel = format!("kubectl skyhook uninstall {cr} {name} --cancel");
     let nowhere = match cluster.selected(skyhook).count() {
-        0 => format!("{} selects no node", skyhook.reference()),
+        0 => format!("{skyhook} selects no node"),
         _ => format!("{name} {version} is not on {}", nodes(cluster.selected(skyhook))),
     };
     if !package.uninstall().apply {

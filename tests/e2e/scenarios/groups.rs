@@ -102,6 +102,7 @@ pub const FACTS: Group = &[
     ("config_change_waits_for_every_node", operator_behavior::config_change_waits_for_every_node),
     ("foreign_cordon_is_released", operator_behavior::foreign_cordon_is_released),
     ("recreated_resource_runs_nothing", operator_behavior::recreated_resource_runs_nothing),
+    ("refused_drain_stops_one_custom_resource", operator_behavior::refused_drain_stops_one_custom_resource),
 ];
 
 /// Our commands that write, and the operator's reaction.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::fixtures::{careful_policy, stopped};
+use super::fixtures::{careful_policy, guarded_workload, stopped};
 use super::remedies::{cure, first_change_made};
 use super::writes::run;
 
@@ -300,4 +300,31 @@ pub fn old_entry_is_removed_by_an_upgrade(cluster: &Cluster) {
         .until(that("the old entry is gone", |view| view.entries("driver|2.0.0").is_empty()))
         .until(complete())
         .well();
+}
+
+/// A refused drain ends the operator's work on its own custom resource, also on later nodes, but not on later custom
+/// resources.
+pub fn refused_drain_stops_one_custom_resource(cluster: &Cluster) {
+    guarded_workload(cluster);
+    cluster.add_node("node-4", json!({"pool": "storage"}));
+    let others = json!({"matchExpressions": [{"key": "pool", "operator": "DoesNotExist"}]});
+    let gpu = skyhook("gpu").with(package("driver", "2.0.1").interrupts("service"));
+    let gpu = cluster.apply(&gpu.set("nodeSelectors", others));
+    let refused = {
+        let log = cluster.log_reader("operator");
+        move || log().matches("Cannot evict pod as it would violate the pod's disruption budget").count()
+    };
+    cluster.await_that("the operator is refused", || refused() > 0);
+    let storage = skyhook("storage")
+        .with(package("tuning", "1.2.0"))
+        .with(package("driver", "2.0.1").after("tuning", "1.2.0").interrupts("service"))
+        .set("nodeSelectors", json!({"matchLabels": {"pool": "storage"}}));
+    let before = refused();
+    cluster.apply(&storage).until(complete());
+    assert!(refused() > before, "the drain stays refused");
+    // A node whose pod was created before the refusal may still record its stage.
+    let untouched =
+        that("node-2 records nothing", |view| view.annotation("node-2", "nodeState_gpu").is_none());
+    gpu.stays(&untouched, LONG_ENOUGH);
+    gpu.diagnosed("SKY401", json!({"node": "node-2"}));
 }

@@ -125,7 +125,7 @@ fn blocked_reconciles_are_mentioned_once() {
         (
             "drain_blocked",
             "drained",
-            "\n  held: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the interrupt of package driver; until the node can be drained, every operator reconcile ends at this node\n",
+            "\n  held: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the interrupt of package driver; until the node can be drained, the operator does nothing on the other nodes of this custom resource\n",
         ),
         (
             "node_state_malformed",

@@ -22,7 +22,7 @@ fn both(image: Option<&str>) -> FakeApi {
 async fn detect(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
     let cluster = read(fake, &NAMES).await.expect("a cluster");
     let names =
-        |read: &Read<Vec<kubectl_skyhook::api::Skyhook>>| read.iter().map(|s| s.reference()).collect();
+        |read: &Read<Vec<kubectl_skyhook::api::Skyhook>>| read.iter().map(|s| s.to_string()).collect();
     (cluster.active_api.reasons.join("; "), names(&cluster.skyhooks), names(&cluster.legacy))
 }
 

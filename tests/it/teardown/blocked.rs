@@ -164,3 +164,12 @@ fn the_next_step_names_one_node_of_those_that_hold_the_deletion() {
     let diagnosis = run("diagnose stuck --from -").stdin(files).output();
     assert!(diagnosis.stdout.contains(next), "{}", diagnosis.transcript());
 }
+
+#[test]
+fn a_refused_drain_does_not_hold_a_deletion_without_uninstalls() {
+    let capture = "tests/clusters/drain-blocked";
+    let ran = run(&format!("teardown --dry-run --from {capture}/cluster.json --from {capture}/extra.json"))
+        .output();
+    ran.expect_code(0);
+    ran.expect_stdout("changes that driver");
+}

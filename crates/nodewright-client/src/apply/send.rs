@@ -21,7 +21,7 @@ use crate::cluster::decode_leniently;
 use crate::cluster::provenance::applied;
 use crate::connect::{self, retry_after};
 use crate::plan::{FIELD_MANAGER, Kind, Step, Target, Verb};
-use crate::view::escape::escaped;
+use crate::text::escape::escaped;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 

@@ -8,7 +8,7 @@ use tokio::time::sleep_until;
 use super::send::Answer;
 use super::{ApplyEvent, PlanRun, StepResult};
 use crate::plan::{Change, Rebased, Step};
-use crate::view::list;
+use crate::text::list;
 
 /// Maximum number of rebases of a step onto a changed object.
 const MOST_REPLANS: u32 = 3;

@@ -100,21 +100,24 @@ async fn read<'a>(
         return Err(LoadError::AskedForAbsent { asked_for });
     }
     let operators: Vec<&Deployment> = builder.operators().collect();
-    if super::installation::undecided(&operators) {
-        builder.installation.leases = installation::leases(&reader, &operators).await;
+    let undecided = super::installation::undecided(&operators);
+    let wanted = !undecided && needs.contains(&Source::Operator);
+    let dated = installation::lease_lists(operators.iter().copied().filter(|d| wanted && d.elects()));
+    if undecided {
+        let lists = installation::lease_lists(operators.into_iter());
+        builder.installation.leases = installation::leases(&reader, &lists).await;
     }
     let needs = Needs::new(needs, &builder);
     if let Some(named) = named.filter(|_| explained.is_none() && !needs.undecided) {
         reader.named_nodes = &named.nodes;
         builder.limited_to_named_nodes = true;
     }
-    needs.read(&reader, &mut builder).await;
-    if needs.wants(Source::Operator) {
-        let namespaces = builder.namespaces_to_check(reader.namespace);
-        if !namespaces.is_empty() {
-            let read = installation::namespaces(&reader, namespaces).await;
-            builder.installation.namespaces = read;
-        }
+    let ((), leases) =
+        futures::join!(needs.read(&reader, &mut builder), installation::leases(&reader, &dated));
+    // Optional: whoever may not read it learns nothing from it.
+    if leases.ok().is_some() {
+        builder.installation.leases = leases;
+        builder.installation.leases_at = Some(now());
     }
     let active_api = builder.active_api().ok_or(LoadError::NotServed)?;
     if !needs.wants(Source::Operator) {
@@ -127,6 +130,16 @@ async fn read<'a>(
             *outcome = capture::Source::of(name, read);
         }
     };
+    // A terminating namespace would explain why the operator has no ready replica.
+    if needs.wants(Source::Operator)
+        && cluster.operators.was_asked()
+        && cluster.operator().installations().is_empty()
+    {
+        let names = cluster.operator().possible_namespaces().into_iter().chain(reader.namespace);
+        let names = names.map(str::to_owned).collect();
+        cluster.installation.namespaces = installation::namespaces(&reader, names).await;
+        note(capture::NAMESPACES, &cluster.installation.namespaces.count());
+    }
     if needs.wants(Source::Workloads) {
         cluster.workloads = reader.workloads(&cluster).await;
         note(capture::WORKLOADS, &cluster.source(Source::Workloads));

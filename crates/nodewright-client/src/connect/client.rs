@@ -25,14 +25,14 @@ use tokio::time::Instant;
 use tower::buffer::Buffer;
 use tower::filter::AsyncFilterLayer;
 use tower::layer::layer_fn;
-use tower::util::{BoxCloneService, BoxService, option_layer};
+use tower::util::{BoxService, option_layer};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
 use super::error::{Error, unreadable, unsendable};
 use super::kubeconfig::Target;
 use super::trace::{HttpTrace, traced};
-use super::{Connected, Environment, RequestPolicy, TimeLimit, plugin};
+use super::{BoxedService, Connected, Environment, RequestPolicy, TimeLimit, plugin};
 use crate::args::connection::Connection;
 use crate::error::first_line;
 use crate::redact;
@@ -388,10 +388,7 @@ const NEAR: Duration = Duration::from_millis(20);
 
 /// A service that requests uncompressed responses once the server has responded within [`NEAR`].
 /// `compresses`: whether the client accepts compressed responses at all.
-pub(super) fn uncompressed_if_near<S, B>(
-    service: S,
-    compresses: bool,
-) -> BoxCloneService<Request<Body>, Response<B>, BoxError>
+pub(super) fn uncompressed_if_near<S, B>(service: S, compresses: bool) -> BoxedService<B>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,

@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::error::Error;
 use crate::args::connection::Connection;
 use crate::bounded::{self, Excess, MOST_KUBECONFIG};
-use crate::view::Joined;
+use crate::text::Joined;
 
 /// The kubeconfig that the flag or the environment selects; `None` if no kubeconfig exists.
 ///

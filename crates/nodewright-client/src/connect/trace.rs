@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
+use http::Request;
 use http::header::HeaderMap;
-use http::{Request, Response};
 use kube::client::Body;
 use tokio::time::Instant;
-use tower::util::BoxCloneService;
-use tower::{BoxError, Service, ServiceExt, service_fn};
+use tower::{ServiceExt, service_fn};
 
+use super::BoxedService;
 use crate::redact;
 
 /// The verbosity and the output. The levels are kubectl's: 6 prints method, URL, status and duration of each
@@ -45,22 +45,16 @@ fn is_secret(header: &str) -> bool {
 }
 
 /// A service that traces requests and responses; `server` is its address without credentials.
-pub(super) fn traced<S, B>(
-    service: S,
+pub(super) fn traced<B: 'static>(
+    service: BoxedService<B>,
     server: String,
     trace: Option<HttpTrace>,
-) -> BoxCloneService<Request<Body>, Response<B>, BoxError>
-where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: 'static,
-{
+) -> BoxedService<B> {
     let send = move |request: Request<Body>| {
         let (service, server, trace) = (service.clone(), server.clone(), trace.clone());
         async move {
             let Some(trace) = trace else {
-                return service.oneshot(request).await.map_err(Into::into);
+                return service.oneshot(request).await;
             };
             let url = match request.uri().host() {
                 Some(_) => request.uri().to_string(),
@@ -71,7 +65,7 @@ where
                 trace.headers(&format!("{line}\nRequest"), request.headers());
             }
             let begun = Instant::now();
-            let answer = service.oneshot(request).await.map_err(Into::into);
+            let answer = service.oneshot(request).await;
             let took = begun.elapsed().as_millis();
             let response = answer.inspect_err(|error| {
                 let why = redact::text(&error.to_string());

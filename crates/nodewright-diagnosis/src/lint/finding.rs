@@ -5,54 +5,51 @@ use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 use jiff::Timestamp;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::manifest::{Manifest, path_text};
-use super::{FoldedRule, Input, LintRule, is_named};
+use super::{Input, LintRule};
 use crate::api::Version;
 use crate::model::spec_errors::SpecErrorKind;
 use crate::rules::support::mute::Mute;
 use crate::rules::{Evidence, Severity, Subject};
-use crate::view::API_VERSION;
+use crate::text::API_VERSION;
 
-/// A rule that fired on a manifest.
-#[derive(Debug, Clone)]
+/// A finding about a manifest.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "FindingDocument")]
 pub struct LintFinding {
+    #[serde(flatten)]
     pub rule: &'static LintRule,
-    /// The former rule of the check.
-    pub folded: Option<&'static FoldedRule>,
+    /// The severity of the finding.
     pub severity: Severity,
+    /// The object that the finding is about.
     pub subject: Subject,
+    /// The problem.
     pub message: String,
-    /// The fix as one imperative sentence without a full stop.
+    /// How to fix the problem; absent without advice.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// Values that support the finding.
     pub evidence: Vec<Evidence>,
+    /// The path of the file, or `stdin`.
     pub file: String,
+    /// The line number, from 1.
     pub line: usize,
     /// The column of the field in that line, from 1.
     pub column: usize,
-    /// The field, as in `spec.packages.driver.version`.
+    /// The path of the field; empty if the finding is about the whole document.
     pub path: String,
-    /// Why the finding is suppressed: the reason in a comment or a mute, or the configuration; `None` if it is not
-    /// suppressed.
+    /// Why the finding is suppressed; absent if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub suppressed: Option<String>,
 }
 
 impl LintFinding {
-    /// Code and name of the rule, then of its former rule.
-    pub fn names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let folded = self.folded.map(|folded| (folded.code, folded.name));
-        std::iter::once((self.rule.code, self.rule.name)).chain(folded)
-    }
-
     /// A mute of this finding.
     pub fn mute(&self, now: Timestamp) -> Mute {
-        let mut mute = Mute::known(
-            self.folded.map_or(self.rule.code, |folded| folded.code),
-            &self.subject,
-            self.severity,
-            now,
-        );
+        let mut mute = Mute::known(self.rule.code, &self.subject, self.severity, now);
         mute.path = (!self.path.is_empty()).then(|| self.path.clone());
         mute
     }
@@ -62,18 +59,12 @@ impl LintFinding {
 #[derive(Debug)]
 pub struct LintFindings {
     rule: &'static LintRule,
-    folded: Option<&'static FoldedRule>,
     pub(super) found: Vec<LintFinding>,
 }
 
 impl LintFindings {
     pub(super) fn of(rule: &'static LintRule) -> LintFindings {
-        LintFindings { rule, folded: None, found: Vec::new() }
-    }
-
-    /// The next findings are of the check with this former code.
-    pub(super) fn fold(&mut self, code: &str) {
-        self.folded = FoldedRule::find(code);
+        LintFindings { rule, found: Vec::new() }
     }
 
     /// Reports the field at a path of keys and indexes. If the field does not exist, the finding gets the
@@ -131,7 +122,6 @@ impl LintFindings {
     ) -> &mut LintFinding {
         self.found.push(LintFinding {
             rule: self.rule,
-            folded: self.folded,
             severity: self.rule.severity,
             subject,
             message: message.into(),
@@ -294,8 +284,7 @@ impl Config {
 
     /// The configured severity of a finding: `Some(None)` if its rule is off.
     pub(super) fn severity(&self, finding: &LintFinding) -> Option<Option<Severity>> {
-        let named = |name: &str| finding.names().any(|rule| is_named(rule, name));
-        let (_, level) = self.settings.rules.iter().find(|(name, _)| named(name))?;
+        let (_, level) = self.settings.rules.iter().find(|(name, _)| finding.rule.is_named(name))?;
         Some(match level {
             Level::Off => None,
             Level::Info => Some(Severity::Info),

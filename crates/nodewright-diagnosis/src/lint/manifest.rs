@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::yaml::{self, Parsed, Positions, Range};
-use super::{Input, LintFinding, is_named};
+use super::{Input, LintFinding};
 use crate::api::{ApiFlavor, DeploymentPolicy, LabelSelector, Skyhook};
 use crate::cluster::{Node, decode_leniently};
 use crate::plan::pointer;
@@ -400,7 +400,7 @@ impl Suppression {
 
     fn covers(&self, finding: &LintFinding) -> bool {
         let lines = self.line.min(self.range.first)..=self.range.last;
-        lines.contains(&finding.line) && finding.names().any(|rule| is_named(rule, &self.rule))
+        lines.contains(&finding.line) && finding.rule.is_named(&self.rule)
     }
 }
 
@@ -508,18 +508,11 @@ pub(super) fn required_values<'s>(selector: &'s LabelSelector, key: &str) -> Opt
 pub struct Violation {
     /// Keys and indexes from the root of the object.
     pub path: Vec<String>,
-    pub kind: ViolationKind,
+    /// Whether a required field is missing.
+    pub missing: bool,
     /// The error message, which contains the path.
     pub message: String,
     pub fix: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ViolationKind {
-    UnknownField,
-    WrongType,
-    MissingField,
-    Value,
 }
 
 /// The file names of a kustomization.

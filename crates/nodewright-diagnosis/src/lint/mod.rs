@@ -23,6 +23,8 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::{DeploymentPolicy, Skyhook, Version};
@@ -36,44 +38,28 @@ use crate::rules::support::mute::{InvalidMute, Mutes};
 pub use finding::{CONFIG_FILE, Config};
 pub use finding::{LintFinding, LintFindings};
 pub use manifest::{Documents, Manifest, ManifestFile, ManifestObject, Tally, Unreadable, UnreadableReason};
-pub use rules::{ALL, FOLDED};
+pub use rules::ALL;
 pub use schema::Schemas;
 
 /// One rule about manifests.
-#[derive(Debug)]
+///
+/// A code is permanent, never renumbered or reused. Up to `SKY804`: problems of the file, such as its syntax or its comments.
+/// `SKY805` to `SKY839`: kubectl, the API server, the webhook or the operator rejects the manifest; exceptions are warnings.
+/// From `SKY840` on: the manifest is accepted and causes a problem.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct LintRule {
-    /// A permanent code, never renumbered or reused. Up to `SKY804`: problems of the file, such as its syntax
-    /// or its comments. `SKY805` to `SKY839`: kubectl, the API server, the webhook or the operator rejects
-    /// the manifest; exceptions are warnings. From `SKY840` on: the manifest is accepted and causes a
-    /// problem.
+    /// The code of the rule.
     pub code: &'static str,
-    /// The problem in a few words: `apply-without-enabled`.
+    /// The name of the rule.
     pub name: &'static str,
     /// Severity of the findings, unless the rule sets another one for a finding.
+    #[serde(skip)]
     pub severity: Severity,
     /// The full text: meaning, fix, sources.
+    #[serde(skip)]
     pub docs: &'static str,
+    #[serde(skip)]
     pub check: Check,
-}
-
-/// A former rule, whose check is part of another one.
-#[derive(Debug, PartialEq, Eq)]
-pub struct FoldedRule {
-    pub code: &'static str,
-    pub name: &'static str,
-    /// The code of the rule that it is part of.
-    pub into: &'static str,
-}
-
-impl FoldedRule {
-    pub fn find(code_or_name: &str) -> Option<&'static FoldedRule> {
-        FOLDED.iter().find(|rule| is_named((rule.code, rule.name), code_or_name))
-    }
-}
-
-/// Whether a code or name is that of a rule.
-fn is_named((code, name): (&str, &str), code_or_name: &str) -> bool {
-    code.eq_ignore_ascii_case(code_or_name) || name.eq_ignore_ascii_case(code_or_name)
 }
 
 /// The objects that a rule checks.
@@ -86,16 +72,19 @@ pub enum Check {
 }
 
 impl LintRule {
+    fn is_named(&self, code_or_name: &str) -> bool {
+        self.code.eq_ignore_ascii_case(code_or_name) || self.name.eq_ignore_ascii_case(code_or_name)
+    }
+
     /// The first line of the documentation.
     pub fn summary(&self) -> &'static str {
         self.docs.lines().next().unwrap_or_default().trim()
     }
 }
 
-/// The rule with this code or name, or the one that it is part of.
+/// The rule with this code or name.
 pub fn find(code_or_name: &str) -> Option<&'static LintRule> {
-    let name = FoldedRule::find(code_or_name).map_or(code_or_name, |rule| rule.into);
-    ALL.iter().copied().find(|rule| is_named((rule.code, rule.name), name))
+    ALL.iter().copied().find(|rule| rule.is_named(code_or_name))
 }
 
 /// The result of all rules for the given manifests.
@@ -353,8 +342,8 @@ impl<'a> Input<'a> {
             None => {}
         }
         let place = (&finding.subject, finding.path.as_str());
-        let muted =
-            finding.names().find_map(|rule| self.mutes.of_manifest(rule, place, finding.severity, self.now));
+        let rule = (finding.rule.code, finding.rule.name);
+        let muted = self.mutes.of_manifest(rule, place, finding.severity, self.now);
         match muted {
             Some(Ok(reason)) => _ = finding.suppressed.get_or_insert(reason),
             Some(Err(why)) => finding.message += &format!("; its mute has lapsed: {why}"),

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::manifest::{Manifest, Violation, ViolationKind, path_text};
+use super::manifest::{Manifest, Violation, path_text};
 use crate::api::{ApiFlavor, Version};
 use crate::cluster::installation::Definition;
 use crate::error::near;
@@ -78,10 +78,6 @@ impl Schemas {
         schemas
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Warnings about the kinds of the manifests whose schemas contain CEL rules: these rules are not
     /// evaluated.
     pub fn unchecked<'m>(&self, manifests: impl Iterator<Item = &'m Manifest> + Clone) -> Vec<String> {
@@ -128,8 +124,8 @@ struct Walk<'s> {
 }
 
 impl Walk<'_> {
-    fn add(&mut self, kind: ViolationKind, message: String, fix: Option<String>) {
-        self.found.push(Violation { path: self.path.clone(), kind, message, fix });
+    fn add(&mut self, message: String, fix: Option<String>) {
+        self.found.push(Violation { path: self.path.clone(), missing: false, message, fix });
     }
 
     fn below(&mut self, key: &str, schema: &Value, value: &Value) {
@@ -184,7 +180,7 @@ impl Walk<'_> {
         let quoted = expected == "a string" && (value.is_number() || value.is_boolean());
         let fix = quoted.then(|| "Quote the value".to_owned());
         let message = format!("{field} must be {expected}, but is {found}");
-        self.add(ViolationKind::WrongType, message, fix);
+        self.add(message, fix);
     }
 
     fn members(&mut self, schema: &Value, value: &Value) {
@@ -210,7 +206,7 @@ impl Walk<'_> {
             if !has_default && value[key].is_null() {
                 self.path.push(key.to_owned());
                 let message = format!("{} is required", path_text(&self.path));
-                self.add(ViolationKind::MissingField, message, None);
+                self.found.push(Violation { path: self.path.clone(), missing: true, message, fix: None });
                 self.path.pop();
             }
         }
@@ -224,7 +220,7 @@ impl Walk<'_> {
         };
         self.path.push(key.to_owned());
         let message = format!("unknown field {}", path_text(&self.path));
-        self.add(ViolationKind::UnknownField, message, fix);
+        self.add(message, fix);
         self.path.pop();
     }
 
@@ -241,7 +237,7 @@ impl Walk<'_> {
             let fix = near(value, words.iter().copied()).first().map(|word| format!("Did you mean {word}?"));
             let field = path_text(&self.path);
             let message = format!("{field} must be one of {}, but is {value:?}", words.join(", "));
-            self.add(ViolationKind::Value, message, fix);
+            self.add(message, fix);
         }
         if let (Some(number), Some(minimum)) = (number, limit("minimum"))
             && number < minimum
@@ -274,7 +270,7 @@ impl Walk<'_> {
             });
         }
         if let Some(wrong) = wrong {
-            self.add(ViolationKind::Value, format!("{} {wrong}", path_text(&self.path)), None);
+            self.add(format!("{} {wrong}", path_text(&self.path)), None);
         }
     }
 }

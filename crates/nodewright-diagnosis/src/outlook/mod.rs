@@ -16,7 +16,7 @@ use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitRea
 use crate::plan::Condition;
 use crate::rules::support::blockers::{BlockingFindings, Impact, delays};
 use crate::rules::{Finding, Finds, Severity};
-use crate::view::plural;
+use crate::text::plural;
 
 pub use resource::{NodeStates, Summary, action_in_progress, stop_text};
 
@@ -129,7 +129,8 @@ impl<'a> Blocking<'a> {
             };
             if let Some(node) = subject.node.as_ref().and_then(node) {
                 blocking.on_node.entry((skyhook, node)).or_default().push(at);
-            } else if finding.concerns_all_nodes() {
+            }
+            if finding.concerns_all_nodes() {
                 blocking.whole.entry(skyhook).or_default().push(at);
             }
             for node in finding.blocked_nodes.iter().filter_map(node) {
@@ -149,7 +150,6 @@ impl<'a> Blocking<'a> {
             &self.all,
         ];
         let here = tiers.into_iter().flatten().map(|at| &findings[*at]);
-        let here = here.filter(|f| !f.blocks_reconcile() || f.blocks_reconcile_of(place.0));
         here.reduce(|best, other| if other.severity > best.severity { other } else { best })
     }
 }

@@ -11,9 +11,9 @@ use super::{Decides, Facts, OnNode, Outlook, decides};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Stop};
 use crate::model::{NodeProgress, ProgressState, Remaining, WaitReason};
-use crate::rules::Severity;
 use crate::rules::support::blockers::CauseImpact;
-use crate::view::{Joined, ago, count, list, plural, time};
+use crate::rules::{Finding, Severity};
+use crate::text::{Joined, ago, count, list, plural, time};
 
 /// Number of selected nodes by state. Each node counts once: a node on which a stage fails counts only as failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,12 +46,14 @@ pub struct Summary {
     /// The start of the oldest running stage; absent if none runs or the time is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_since: Option<String>,
-    /// The estimated remaining time, the column ETA: `~6m` or `5m to 20m`; null without an estimate.
+    /// The estimated remaining time: `~6m` or `5m to 20m`; null without an estimate.
+    #[serde(rename = "eta")]
     pub remaining: Option<String>,
     /// Why a custom resource that makes progress has no estimate; absent for others.
     #[serde(rename = "etaUnknown", skip_serializing_if = "Option::is_none")]
     pub no_estimate: Option<String>,
     /// The remaining time in seconds, from the shortest to the longest; null without an estimate.
+    #[serde(rename = "etaSeconds")]
     pub remaining_seconds: Option<RemainingSeconds>,
     /// The cause, the object that the custom resource waits for, or the running stages.
     pub message: String,
@@ -163,7 +165,14 @@ impl<'a> Outlook<'a> {
 
     /// The state of a custom resource, and the reason for it.
     fn assessed(&self, name: &str, tally: &Tally) -> (ProgressState, String) {
-        let error = self.causes_of(name).find(|cause| cause.severity() == Severity::Error);
+        // Its own error needs someone even if what it waits for on other nodes is repaired.
+        let is_own = |cause: &&CauseImpact<'_>| {
+            let mut findings = cause.cause.findings.iter().map(|at| &self.findings[*at]);
+            let is_own = |f: &Finding| f.subject.skyhook.as_deref().is_none_or(|skyhook| skyhook == name);
+            findings.any(|finding| is_own(finding) || finding.blocks_reconcile_of(name))
+        };
+        let errors = || self.causes_of(name).filter(|cause| cause.severity() == Severity::Error);
+        let error = errors().find(is_own).or_else(|| errors().next());
         let Some(skyhook) = self.cluster.skyhook(name) else {
             let state = match self.cluster.skyhooks_absence() {
                 Certainty::Proven => ProgressState::Gone,

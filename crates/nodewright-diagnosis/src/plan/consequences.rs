@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Grade, Plan};
 use crate::model::{PackageChange, PackageDocument, RolloutDocument};
-use crate::view::{list, plural};
+use crate::text::{list, plural};
 
 /// Side effects of a plan, and changes that cannot be undone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,8 +82,10 @@ impl Consequences {
             (self.loses_record, "installation records are lost"),
         ];
         let does: Vec<&str> = all.iter().filter(|(does, _)| *does).map(|(_, what)| *what).collect();
-        if grade == Grade::B2 && self.reruns.is_empty() && !self.uninstalls.is_empty() {
-            return "packages are uninstalled".to_owned();
+        if grade == Grade::B2 && self.reruns.is_empty() {
+            let uninstalls = !self.uninstalls.is_empty();
+            return if uninstalls { "packages are uninstalled" } else { "stages stop or start over" }
+                .to_owned();
         }
         if grade < Grade::B4 || does.is_empty() {
             return grade.meaning().to_owned();
@@ -105,6 +107,14 @@ impl Consequences {
         let lost = lost.into();
         if !self.cannot_be_undone.contains(&lost) {
             self.cannot_be_undone.push(lost);
+        }
+    }
+
+    /// Adds a note, once.
+    pub fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
         }
     }
 
@@ -232,8 +242,8 @@ mod tests {
 
     #[test]
     fn a_stage_that_only_finishes_has_not_grown() {
-        let finishing = |effects: &mut Consequences| {
-            effects.effects.push(PackageDocument {
+        let finishing = |consequences: &mut Consequences| {
+            consequences.effects.push(PackageDocument {
                 skyhook: "gpu".to_owned(),
                 package: "driver".to_owned(),
                 change: PackageChange::Finish,
@@ -253,31 +263,37 @@ mod tests {
     #[test]
     fn every_number_and_the_grade_count() {
         let shown = plan(|_| {});
-        let from = "the effects of the plan have grown from packages run (B2) on 3 nodes to";
+        let from = "the effects of the plan have grown from stages stop or start over (B2) on 3 nodes to";
         let grown = |change: fn(&mut Consequences)| growth(&shown, &plan(change)).expect("growth");
-        assert_eq!(grown(|effects| effects.nodes = 4), format!("{from} packages run (B2) on 4 nodes"));
+        assert_eq!(
+            grown(|effects| effects.nodes = 4),
+            format!("{from} stages stop or start over (B2) on 4 nodes")
+        );
         assert_eq!(
             grown(|effects| effects.drains = 1),
-            format!("{from} packages run (B2) on 3 nodes with 1 drain")
+            format!("{from} stages stop or start over (B2) on 3 nodes with 1 drain")
         );
         assert_eq!(
             grown(|effects| effects.restarts = 2),
-            format!("{from} packages run (B2) on 3 nodes with 2 service restarts")
+            format!("{from} stages stop or start over (B2) on 3 nodes with 2 service restarts")
         );
-        assert_eq!(grown(|effects| effects.gpus = 8), format!("{from} packages run (B2) on 3 nodes"));
+        assert_eq!(
+            grown(|effects| effects.gpus = 8),
+            format!("{from} stages stop or start over (B2) on 3 nodes")
+        );
         assert!(grown(|effects| effects.at_least(Grade::B3)).contains("(B3)"));
     }
 
     #[test]
     fn a_further_loss_counts_at_the_worst_grade() {
-        let reboots = |effects: &mut Consequences| {
-            effects.reboots = 1;
-            effects.at_least(Grade::B4);
+        let reboots = |consequences: &mut Consequences| {
+            consequences.reboots = 1;
+            consequences.at_least(Grade::B4);
         };
         let shown = plan(reboots);
-        let now = plan(|effects| {
-            reboots(effects);
-            effects.loses_record = true;
+        let now = plan(|consequences| {
+            reboots(consequences);
+            consequences.loses_record = true;
         });
         assert_eq!(
             growth(&shown, &now).as_deref(),

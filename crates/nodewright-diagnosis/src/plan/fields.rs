@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::edit::{OnConflict, Rebased, change, lookup, pointer, set, test};
-use crate::view::plural;
+use crate::text::plural;
 
 /// One field with its old and new value. `None` is absent; a zero is a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ use crate::cluster::drain::ObstacleReader;
 use crate::cluster::package_run::PackageRuns;
 use crate::cluster::placement::{Pending, is_uninstalled};
 use crate::cluster::{Certainty, Cluster, NamedNodes, Node, NodeRecord, PackageRun, Source};
-use crate::model::profile::obstacles_end_reconcile;
+use crate::model::profile::obstacles_end_turn;
 use crate::model::{Effects, Model, PackageChange, PackageDocument, Simulation, WorkByPlace};
 
 /// A cluster before a plan. The operator's work without the plan is simulated once for all plans.
@@ -400,26 +400,20 @@ impl Plan {
         // The operator removes the node states with the custom resource.
         consequences.loses_record |= cluster.nodes.ok().is_none();
         let pending = if gone { Vec::new() } else { cluster.pending_uninstalls(skyhook) };
-        for (package, nodes) in stays_on_hosts(cluster, skyhook, &pending) {
+        for stays in stay_on_hosts(cluster, skyhook, &pending) {
             consequences.loses_record = true;
-            consequences.cannot_undo(format!(
-                "changes that {package} of {target} made to the hosts of {} remain, because the package is not uninstalled",
-                some_nodes(nodes)
-            ));
+            consequences.cannot_undo(stays);
         }
         let begun = pending.iter().filter(|pending| pending.entry.stage.is_uninstall());
         for (package, nodes) in by_package(begun.map(|pending| (pending.name, pending.node.name.as_str()))) {
             let nodes = some_nodes(nodes);
-            consequences
-                .notes
-                .push(format!("waits for the uninstall of {package} on {nodes}, which has begun"));
+            consequences.note(format!("waits for the uninstall of {package} on {nodes}, which has begun"));
         }
         let cordons = cluster.tracked(name).filter(|(_, on)| on.cordon).map(|(node, _)| node.name.as_str());
         let cordons = some_nodes(cordons);
         if !cordons.is_empty() {
             consequences
-                .notes
-                .push(format!("once {target} is gone, the operator's cordon for it is lifted on {cordons}"));
+                .note(format!("once {target} is gone, the operator's cordon for it is lifted on {cordons}"));
         }
     }
 
@@ -615,8 +609,9 @@ impl<'a> Edited<'a> {
                 .filter(|node| cluster.node(node).is_some_and(|node| skyhook.selects(node)));
             self.places.extend(freed.map(|node| (skyhook.name(), *node)));
         }
-        if self.may_end_a_drain(cluster, after) && ends_reconciles(cluster) && !ends_reconciles(after) {
-            self.whole.extend(cluster.skyhooks.iter().map(Skyhook::name));
+        if self.may_end_a_drain(cluster, after) {
+            let held = stopped_by_drains(after);
+            self.whole.extend(stopped_by_drains(cluster).into_iter().filter(|name| !held.contains(name)));
         }
     }
 
@@ -670,21 +665,23 @@ fn is_ignored(cluster: &Cluster, node: &str) -> bool {
 /// The packages that run or are uninstalled, with the types of their interrupts, by the names of the custom resource and of the node.
 type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, bool), Option<&'a str>>>;
 
-/// Whether a drain ends every reconcile, so that the operator reaches no later node. If only named nodes were read, nothing
-/// is left to do on others.
-fn ends_reconciles(cluster: &Cluster) -> bool {
+/// The custom resources of which a drain keeps the operator from all nodes. If only named nodes were read, nothing is left
+/// to do on others.
+fn stopped_by_drains(cluster: &Cluster) -> BTreeSet<&str> {
     if cluster.limited_to_named_nodes {
-        return false;
+        return BTreeSet::new();
     }
     let reader = ObstacleReader::new(cluster);
-    Model::new(cluster).drains().iter().any(|drain| {
+    let mut drains = Model::new(cluster).drains();
+    drains.retain(|drain| {
         let on = cluster.on_node(drain.node, drain.skyhook.name());
         let obstacles = reader.of(drain);
         let refused =
             !obstacles.budgets.is_empty() || !obstacles.overlaps.is_empty() || !obstacles.noted.is_empty();
         let goes_on = drain.ignored || on.is_some_and(NodeRecord::drain_timed_out);
-        refused && !goes_on && obstacles_end_reconcile(cluster, &obstacles)
-    })
+        refused && !goes_on && obstacles_end_turn(cluster, &obstacles)
+    });
+    drains.iter().map(|drain| drain.skyhook.name()).collect()
 }
 
 /// The node states of an annotation before and after an edit.
@@ -723,20 +720,20 @@ fn by_package<'a, P: Ord>(pairs: impl Iterator<Item = (P, &'a str)>) -> BTreeMap
     nodes_by_package
 }
 
-/// The nodes on which a deletion leaves a package installed, by package.
-fn stays_on_hosts<'a>(
-    cluster: &'a Cluster,
-    skyhook: &'a Skyhook,
-    pending: &[Pending<'_>],
-) -> BTreeMap<String, BTreeSet<&'a str>> {
+/// The changes to hosts that a deletion leaves, in words.
+fn stay_on_hosts(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> Vec<String> {
     let pending: BTreeSet<(&str, &str)> =
         pending.iter().map(|pending| (&*pending.node.name, pending.entry.key.as_ref())).collect();
     let entries = cluster
         .tracked(skyhook.name())
         .flat_map(|(node, on)| on.entries().iter().map(move |entry| (&*node.name, entry)));
     let stays = entries.filter(|(node, entry)| !pending.contains(&(*node, entry.key.as_ref())));
-    by_package(stays.map(|(node, entry)| {
-        let (name, version) = entry.identity();
-        (format!("{name} {version}"), node)
-    }))
+    let by_package = by_package(stays.map(|(node, entry)| (entry.identity(), node)));
+    let sentence = |((name, version), nodes): (_, BTreeSet<&str>)| {
+        format!(
+            "changes that {name} {version} of {skyhook} made to the hosts of {} remain, because the package is not uninstalled",
+            some_nodes(nodes)
+        )
+    };
+    by_package.into_iter().map(sentence).collect()
 }

@@ -111,7 +111,7 @@ impl Goal {
                 format!("{package} {version} is gone from all nodes")
             }
             Condition::Released(entry) => {
-                format!("finalizer {} is removed from {}", entry, self.target)
+                format!("finalizer {entry} is removed from {}", self.target)
             }
             condition => format!("{} is {condition}", self.target),
         }

@@ -30,7 +30,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::api::Skyhook;
-use crate::view::NodeSet;
+use crate::text::NodeSet;
 
 pub use change::{Change, Request, Verb};
 pub use consequences::{Consequences, growth};

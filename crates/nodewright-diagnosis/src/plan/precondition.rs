@@ -226,8 +226,7 @@ impl Plan {
                 continue;
             };
             let named = step.resource_names().into_iter().filter_map(|name| cluster.skyhook(name));
-            let unselected: Vec<&Skyhook> =
-                named.filter(|skyhook| !skyhook.spec.node_selectors.matches(&node.labels)).collect();
+            let unselected: Vec<&Skyhook> = named.filter(|skyhook| !skyhook.selects(node)).collect();
             for skyhook in unselected {
                 resources
                     .iter_mut()

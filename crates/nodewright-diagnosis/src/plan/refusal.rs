@@ -88,13 +88,14 @@ refusals! {
             ["end the stages and remove the state: kubectl skyhook leftovers {name} --clean --purge-state",
              "or use --force to proceed although they run"];
         /// The change needs a pause, after which failed Jobs on other nodes would never be retried.
-        PauseHidesFailures { failed, nodes }
-            "{failed}"
-            ["use {nodes} to include the nodes whose job has failed permanently", "use --no-pause to proceed without a pause"];
+        PauseHidesFailures { nodes, include }
+            "a job has failed permanently on {nodes}: a pause makes the operator set the status there to `waiting`, and it never \
+             retries the stage"
+            ["use {include} to include the nodes whose job has failed permanently", "use --no-pause to proceed without a pause"];
         /// Another command has paused the custom resource and may still be running.
-        PausedByCommand { paused, end }
-            "{paused}"
-            ["{end}"];
+        PausedByCommand { reference, holder, end, command }
+            "{reference} is paused by {holder}"
+            ["wait until that command ends; {end}: {command}"];
         /// The package alone would be skipped by this version of the operator.
         WouldBeSkipped { package, nodes, skyhook, node }
             "rerunning {package} alone would leave it unscheduled on {nodes}: this operator version skips \

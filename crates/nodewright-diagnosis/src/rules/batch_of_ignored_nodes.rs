@@ -3,7 +3,7 @@ use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node};
 use crate::model::profile;
-use crate::view::plural;
+use crate::text::plural;
 
 rule! {
     /// Blocked nodes fill every batch, and available nodes are never chosen.

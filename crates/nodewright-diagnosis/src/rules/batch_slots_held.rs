@@ -3,7 +3,7 @@ use super::support::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 use crate::model::{Predecessor, profile};
-use crate::view::{distinct, plural};
+use crate::text::{distinct, plural};
 
 rule! {
     /// Nodes that wait for an earlier custom resource take up the slots of a batch.
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // The batch continues as soon as one predecessor finishes, so the least severe problem counts.
             let (severity, lasts) = troubles.min().flatten().unwrap_or((Severity::Warning, false));
             let holders: Vec<&str> = predecessors.iter().map(|p| p.node.name.as_str()).collect();
-            let earlier = distinct(predecessors.iter().map(|p| p.skyhook.reference()));
+            let earlier = distinct(predecessors.iter().map(|p| p.skyhook.to_string()));
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(

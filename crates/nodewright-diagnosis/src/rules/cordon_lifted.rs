@@ -2,7 +2,7 @@ use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::keys;
 use crate::cluster::{Cluster, NodeRecord, Pod};
-use crate::view::plural;
+use crate::text::plural;
 
 rule! {
     /// Someone lifted the operator's cordon during a drain.

@@ -5,7 +5,7 @@ use super::support::standstill::last_activity;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::placement::Pending;
-use crate::cluster::{Certainty, Cluster, Deployment, Node, PackageRuns};
+use crate::cluster::{Certainty, Cluster, Node, PackageRuns};
 use crate::plan::Condition;
 
 rule! {
@@ -187,9 +187,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
         .report(Subject::skyhook(skyhook), format!("the operator has not started the deletion of {skyhook}"));
     finding.severity(Severity::Warning);
     // A running operator may be between two attempts; a starting operator will process the deletion.
-    let available = |d: &Deployment| d.available_replicas() > 0;
-    let runs = cluster.operators.iter().any(available);
-    if !runs && cluster.operator().coming_up_since().is_none() {
+    if cluster.operators.items().is_empty() || cluster.operator().is_down() {
         finding.mark_permanent();
     }
     finding.since_deletion(skyhook);

@@ -1,7 +1,7 @@
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Phase};
-use crate::view::NodeSet;
+use crate::text::NodeSet;
 
 rule! {
     /// A package waits for a dependency that is uninstalled.

@@ -5,9 +5,9 @@ use super::{Blocks, Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Condition, Skyhook};
 use crate::cluster::drain::{Drain, ObstacleReader, Obstacles};
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::model::profile::{obstacles_end_reconcile, refused_eviction_ends_reconcile};
+use crate::model::profile::{obstacles_end_turn, refused_eviction_ends_turn};
 use crate::model::{DrainRefusal, Model, drain_state};
-use crate::view::{Joined, NodeSet};
+use crate::text::{Joined, NodeSet};
 
 rule! {
     /// A node cannot be drained for an interrupt.
@@ -15,9 +15,10 @@ rule! {
     /// # What it means
     ///
     /// Before a package interrupts a node, the operator evicts the pods there, but a disruption budget, or a
-    /// pod that no controller would recreate, prevents it. Up to v0.19.1 this aborts the operator's whole
-    /// reconcile: the node is often not even cordoned, later nodes wait too, and only the operator's log
-    /// shows the reason. From v0.19.0 on the operator also waits until the evicted pods have ended.
+    /// pod that no controller would recreate, prevents it. Up to v0.19.1 the operator then leaves the custom
+    /// resource without recording the refusal: the node is often not even cordoned, the other nodes wait too, and
+    /// only the operator's log shows the reason. Other custom resources go on. From v0.19.0 on the operator also
+    /// waits until the evicted pods have ended.
     ///
     /// # What causes it
     ///
@@ -54,7 +55,7 @@ rule! {
     ///
     /// All operators; the condition since v0.20.0.
     SKY401 "drain-blocked" Error needs Skyhooks Nodes Workloads DisruptionBudgets, also Pods Jobs Webhooks,
-        blocks Install Uninstall Reconcile
+        blocks Install Uninstall OtherNodes
 }
 
 /// The blocked operations if the operator continues with other nodes.
@@ -80,7 +81,8 @@ fn detect(_: &Cluster, findings: &mut Findings) {
             blocked.push((drain, obstacles, state));
         }
     }
-    let others = others_held_up(cluster, &findings.model(), blocked.iter().map(|(drain, ..)| drain), &far);
+    let others =
+        with_other_nodes_waiting(cluster, &findings.model(), blocked.iter().map(|(drain, ..)| drain), &far);
     let far: HashMap<&str, NodeSet> = far.iter().map(|(name, nodes)| (*name, NodeSet::of(nodes))).collect();
     let mut of_skyhook: HashMap<&str, usize> = HashMap::new();
     blocked.iter().for_each(|(drain, ..)| *of_skyhook.entry(drain.skyhook.name()).or_default() += 1);
@@ -89,8 +91,8 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         if drain.begun {
             reported.insert(name);
         }
-        let ends_reconciles = *state == DrainRefusal::Blocked && obstacles_end_reconcile(cluster, obstacles);
-        let (message, on_any_node) = describe(drain, obstacles, *state, ends_reconciles);
+        let ends_turn = *state == DrainRefusal::Blocked && obstacles_end_turn(cluster, obstacles);
+        let (message, on_any_node) = describe(drain, obstacles, *state, ends_turn);
         let finding =
             findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
         if let Some(on_any_node) = on_any_node {
@@ -99,11 +101,7 @@ fn detect(_: &Cluster, findings: &mut Findings) {
         if *state != DrainRefusal::Blocked {
             finding.severity(Severity::Warning);
         }
-        if ends_reconciles {
-            let order = drain.skyhook.order();
-            let earlier = cluster.skyhooks.iter().filter(|s| s.order() < order);
-            finding.spares = earlier.map(|s| s.name().to_owned()).collect();
-        } else {
+        if !ends_turn {
             finding.blocks_only(HERE);
         }
         evidence(cluster, finding, drain, obstacles);
@@ -172,17 +170,16 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
     }
 }
 
-/// Custom resources whose blocked drain keeps other nodes waiting: further nodes of the custom resource, or
-/// nodes of all custom resources if the operator is older and ends its reconcile at the refusal. `far` has the nodes whose
-/// drains will be refused the same way.
-fn others_held_up<'a, 'c: 'a>(
+/// Custom resources whose blocked drain keeps other nodes waiting. `far` has the nodes whose drains will be refused the same
+/// way.
+fn with_other_nodes_waiting<'a, 'c: 'a>(
     cluster: &'c Cluster,
     model: &Model<'_>,
     blocked: impl Iterator<Item = &'a Drain<'c>> + Clone,
     far: &HashMap<&str, BTreeSet<&str>>,
 ) -> BTreeSet<&'c str> {
     let nodes: BTreeSet<&str> = blocked.clone().map(|d| d.node.name.as_str()).collect();
-    let ends_pass = refused_eviction_ends_reconcile(cluster);
+    let ends_turn = refused_eviction_ends_turn(cluster);
     let waits = |skyhook: &Skyhook| {
         let far = far.get(skyhook.name());
         model.unfinished(skyhook).any(|node| {
@@ -190,13 +187,11 @@ fn others_held_up<'a, 'c: 'a>(
             !nodes.contains(name)
                 && !far.is_some_and(|far| far.contains(name))
                 && !node.ignored(cluster.flavor())
-                && (ends_pass || !cluster.is_taken_up(skyhook, node))
+                && (ends_turn || !cluster.is_taken_up(skyhook, node))
         })
     };
-    let of_all = ends_pass && cluster.skyhooks.iter().any(|s| s.is_active() && waits(s));
     let skyhooks: BTreeSet<&str> = blocked.map(|d| d.skyhook.name()).collect();
-    let held_up = |name: &&str| of_all || !ends_pass && cluster.skyhook(name).is_some_and(waits);
-    skyhooks.into_iter().filter(held_up).collect()
+    skyhooks.into_iter().filter(|name| cluster.skyhook(name).is_some_and(waits)).collect()
 }
 
 /// Reports condition DrainBlocked if no node records a refusal.
@@ -230,10 +225,10 @@ fn describe(
     drain: &Drain<'_>,
     obstacles: &Obstacles<'_>,
     state: DrainRefusal,
-    ends_reconciles: bool,
+    ends_turn: bool,
 ) -> (String, Option<String>) {
-    let end = if ends_reconciles {
-        "; until the node can be drained, every operator reconcile ends at this node"
+    let end = if ends_turn {
+        "; until the node can be drained, the operator does nothing on the other nodes of this custom resource"
     } else {
         ""
     };

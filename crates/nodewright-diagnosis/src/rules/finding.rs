@@ -85,8 +85,6 @@ pub struct Finding {
     pub effect_of: &'static [&'static str],
     /// Other nodes that the finding blocks.
     pub blocked_nodes: Vec<String>,
-    /// Custom resources that the operator works on before its reconcile ends here.
-    pub(super) spares: Vec<String>,
     /// The result of the stage's attempt, set by [`reason::add`](super::support::reason::add).
     pub reason: Option<Box<Reason>>,
     /// Set by [`Mutes::mark`](super::support::mute::Mutes::mark), for reports only.
@@ -147,7 +145,6 @@ impl Finding {
             effect_of: &[],
             outlasts_cause: false,
             blocked_nodes: Vec::new(),
-            spares: Vec::new(),
             reason: None,
             muted: None,
         }
@@ -189,7 +186,6 @@ impl Finding {
         outline.waits_for.clone_from(&self.waits_for);
         outline.effect_of = self.effect_of;
         outline.blocked_nodes.clone_from(&self.blocked_nodes);
-        outline.spares.clone_from(&self.spares);
         outline
     }
 
@@ -220,7 +216,7 @@ impl Finding {
     /// Whether the finding concerns all nodes of its custom resource. A finding that lists the nodes that it
     /// blocks concerns only these.
     pub fn concerns_all_nodes(&self) -> bool {
-        self.subject.node.is_none() && self.blocked_nodes.is_empty()
+        self.blocks_other_nodes() || self.subject.node.is_none() && self.blocked_nodes.is_empty()
     }
 
     /// Whether the finding keeps packages from being installed.
@@ -228,14 +224,20 @@ impl Finding {
         self.blocks.contains(&Blocks::Install)
     }
 
-    /// Whether the finding ends the operator's reconcile, which concerns every custom resource, or all later ones.
+    /// Whether the finding ends the operator's reconcile, which concerns every custom resource.
     pub fn blocks_reconcile(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)
     }
 
-    /// Whether the operator's reconcile ends before it works on this custom resource.
+    /// Whether the finding keeps the operator from continuing on any node of its custom resource.
+    pub fn blocks_other_nodes(&self) -> bool {
+        self.blocks.contains(&Blocks::OtherNodes)
+    }
+
+    /// Whether the operator's reconcile ends before it continues this custom resource.
     pub fn blocks_reconcile_of(&self, skyhook: &str) -> bool {
-        self.blocks_reconcile() && self.spares.iter().all(|spared| spared != skyhook)
+        self.blocks_reconcile()
+            || self.blocks_other_nodes() && self.subject.skyhook.as_deref() == Some(skyhook)
     }
 
     /// Whether nothing can be installed for any custom resource, although the operator's reconcile goes on.

@@ -1,6 +1,6 @@
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
-use crate::view::list;
+use crate::text::list;
 
 rule! {
     /// A webhook of another program rejects requests of the rollout, because its service does not respond.

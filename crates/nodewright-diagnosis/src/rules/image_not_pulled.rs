@@ -2,7 +2,7 @@ use super::support::overdue::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::Entry;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
-use crate::cluster::{Cluster, PackageRun, Pod};
+use crate::cluster::{Cluster, Event, PackageRun, Pod};
 
 rule! {
     /// The image of a package cannot be pulled on a node.
@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.architecture(cluster, package_run.node);
         }
         if matches!(refusal, PullFailure::RateLimit | PullFailure::Credentials) {
-            pull_with_secret(cluster, finding, &refusal);
+            pull_with_secret(cluster, finding, pod, &refusal);
             continue;
         }
         if agent {
@@ -166,7 +166,16 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
 }
 
 /// Adds remedies for the pull secret: the operator puts its `IMAGE_PULL_SECRET` into every package pod.
-fn pull_with_secret(cluster: &Cluster, finding: &mut Finding, refusal: &PullFailure) {
+fn pull_with_secret(cluster: &Cluster, finding: &mut Finding, pod: &Pod, refusal: &PullFailure) {
+    let missing = |event: &Event| {
+        let (_, names) = event.message.split_once('(').filter(|_| event.reason == MISSING_SECRET)?;
+        names.split_once([',', ')']).map(|(name, _)| name.to_owned())
+    };
+    if let Some(secret) = cluster.events_about("Pod", pod.name()).find_map(missing) {
+        let title =
+            format!("Create secret {secret} with credentials for the registry: the kubelet did not find it");
+        finding.kubectl(Grade::B0, title, ["get", "secret", "-n", pod.namespace(), &secret]);
+    }
     let operator = cluster.operator().deployment();
     let secret = operator.and_then(|operator| Some((operator, operator.env("IMAGE_PULL_SECRET")?)));
     if let Some((operator, secret)) = secret {
@@ -184,6 +193,9 @@ fn pull_with_secret(cluster: &Cluster, finding: &mut Finding, refusal: &PullFail
         finding.caveat("the kubelet retries automatically; pulls with credentials, or through a mirror, have a higher limit");
     }
 }
+
+/// The reason of the kubelet's event about pull secrets that it cannot read, whose message lists them in parentheses.
+const MISSING_SECRET: &str = "FailedToRetrieveImagePullSecret";
 
 /// The registry's reason for refusing an image.
 enum PullFailure {

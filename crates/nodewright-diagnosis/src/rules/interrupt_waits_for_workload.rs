@@ -4,7 +4,7 @@ use super::support::evidence::some_of;
 use super::{Findings, Subject};
 use crate::cluster::{Certainty, Cluster, Node, Pod};
 use crate::model::ProgressState;
-use crate::view::NodeSet;
+use crate::text::NodeSet;
 
 rule! {
     /// An interrupt waits for a workload that must not be disturbed.

@@ -63,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let again = if tried { " after its last pod failed" } else { "" };
-        let why = if event.is_some() { ": pod creation fails" } else { "" };
+        let why = event.map(|event| format!(": {}", refusal(&event.message))).unwrap_or_default();
         let finding = findings.report(
             Subject::package_run(package_run),
             format!(
@@ -84,6 +84,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             "See why pod creation fails, and fix the cause; the job controller retries automatically",
             job,
         );
+    }
+}
+
+/// Why the API server refuses the pod, without the pod's name and the details: `it is refused: exceeded quota: compute…`.
+fn refusal(message: &str) -> String {
+    let starts = ["is forbidden: ", "denied the request: "];
+    let Some((_, why)) = starts.iter().find_map(|start| message.split_once(start)) else {
+        return "pod creation fails".to_owned();
+    };
+    match why.split_once([',', '(']) {
+        Some((start, _)) => format!("it is refused: {}…", start.trim_end()),
+        None => format!("it is refused: {why}"),
     }
 }
 

@@ -1,6 +1,6 @@
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
-use crate::view::{Joined, count};
+use crate::text::{Joined, count};
 
 rule! {
     /// A custom resource selects no node.

@@ -8,7 +8,7 @@ use crate::cluster::drain::EvictionBlock;
 use crate::cluster::node::NodeDeletion;
 use crate::cluster::owners::{self, TaintKind};
 use crate::cluster::{Cluster, Node, Pod};
-use crate::view::Joined;
+use crate::text::Joined;
 
 rule! {
     /// A node with unfinished work is being deleted.

@@ -7,7 +7,7 @@ use super::support::standstill::{last_activity, unknown_activity};
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node, Pod};
-use crate::view::plural;
+use crate::text::plural;
 
 rule! {
     /// A custom resource has work left, but nothing is running and no other rule explains why.
@@ -158,7 +158,7 @@ fn explains(finding: &Finding, skyhook: &Skyhook, open: &HashSet<&str>) -> bool 
             || finding.blocked_nodes.iter().any(is_open)
     };
     finding.refuses_installs()
-        || finding.blocks_reconcile_of(skyhook.name())
+        || finding.blocks_reconcile()
         || match &subject.skyhook {
             Some(name) if name == skyhook.name() => {
                 (*severity > Severity::Info || !finding.blocks.is_empty()) && reaches_open()

@@ -1,7 +1,7 @@
 use super::support::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
-use crate::view::plural;
+use crate::text::plural;
 
 rule! {
     /// Pods of the older operator still run for a paused or disabled NodeWright.

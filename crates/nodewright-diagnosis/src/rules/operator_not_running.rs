@@ -1,9 +1,8 @@
 use super::{Finding, Findings, Grade, Severity, Subject};
-use crate::api::{ApiFlavor, Skyhook};
-use crate::cluster::installation::Namespace;
+use crate::api::Skyhook;
+use crate::cluster::installation::{Lease, Namespace, WhyDown};
 use crate::cluster::{Certainty, Cluster, Deployment};
-use crate::model::Model;
-use crate::view::some_of;
+use crate::text::some_of;
 
 /// Maximum number of pods in a caveat.
 const SHOWN: usize = 3;
@@ -13,7 +12,7 @@ rule! {
     ///
     /// # What it means
     ///
-    /// No pod of the operator is available, or all of them end again and again. Nothing changes on any node, deletions
+    /// No pod of the operator is available, all of them end again and again, or none leads. Nothing changes on any node, deletions
     /// hang in their finalizer, and if the webhooks are installed, every change to a custom resource is rejected,
     /// including a pause or the removal of a finalizer.
     ///
@@ -30,7 +29,8 @@ rule! {
     /// resource waits for the operator, this is a warning. If its condition `Progressing` is true, this is a warning
     /// for the first ten minutes: the operator has just started, or was restarted or upgraded. An operator also counts
     /// as ending again and again, even if it is available, when its container has ended three times or more, the last
-    /// time after less than ten minutes, and has not run for five minutes since.
+    /// time after less than ten minutes, and has not run for five minutes since. Or the Deployment is available, and elects
+    /// a leader, but nothing has renewed the Lease `3c22c1ae.nvidia.com` in its namespace for ten minutes.
     ///
     /// # How to fix
     ///
@@ -47,25 +47,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.skyhooks.items().is_empty() || cluster.operators.absence() != Certainty::Proven {
         return;
     }
-    let operators = cluster.operators.items();
-    if operators.is_empty() {
+    match cluster.operator().why_down() {
         // Another rule reports a CRD that is being deleted: no operator can be installed before its end.
-        if cluster.deleted_definition().is_none() {
-            report_none(cluster, findings);
+        Some(WhyDown::Absent) if cluster.deleted_definition().is_some() => {}
+        Some(WhyDown::Absent) => report_none(cluster, findings),
+        Some(WhyDown::NoReplica) => {
+            cluster.operators.iter().for_each(|deployment| report_down(cluster, findings, deployment));
         }
-        return;
-    }
-    let loops = |d: &Deployment| cluster.operator().crash_looping(d).is_some();
-    if !operators.iter().all(|d| d.is_unavailable() || loops(d)) {
-        return;
-    }
-    for deployment in operators {
-        report_down(cluster, findings, deployment);
+        Some(WhyDown::Silent(lease)) => report_silent(cluster, findings, lease),
+        None => {}
     }
 }
 
 fn report_none(cluster: &Cluster, findings: &mut Findings) {
-    let work_in_progress = work_in_progress(cluster, &findings.model());
+    let work_in_progress = findings.model().is_operator_needed();
     let ending = terminating(cluster);
     let finding = findings.report(
         Subject::object("Deployment", "operator"),
@@ -100,8 +95,8 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
             .iter()
             .filter(|pod| pod.namespace() == name && pod.metadata.deleting())
             .map(|pod| match pod.spec.node_name.as_str() {
-                "" => pod.reference(),
-                node => format!("{} on {node}", pod.reference()),
+                "" => pod.to_string(),
+                node => format!("{pod} on {node}"),
             })
             .collect();
         if !pods.is_empty() {
@@ -143,28 +138,30 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
 
 /// Terminating namespaces in which the operator may run.
 fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
-    let known = cluster.operator().namespaces();
-    let of_pods: Vec<&str> =
-        cluster.pods.iter().filter_map(|pod| pod.metadata.namespace.as_deref()).collect();
-    let default = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
-    cluster
-        .installation
-        .namespaces
-        .iter()
-        .filter(|namespace| namespace.metadata.deleting())
-        .filter(|namespace| {
-            let name = namespace.metadata.name.as_str();
-            known.contains(name) || of_pods.contains(&name) || default.contains(&name)
-        })
-        .collect()
+    let possible = cluster.operator().possible_namespaces();
+    let mut ending: Vec<&Namespace> = cluster.installation.namespaces.iter().collect();
+    ending.retain(|found| found.metadata.deleting() && possible.contains(found.metadata.name.as_str()));
+    ending
 }
 
-/// Whether a custom resource waits for the operator.
-fn work_in_progress(cluster: &Cluster, model: &Model<'_>) -> bool {
-    cluster.skyhooks.iter().any(|skyhook| {
-        skyhook.deleting() && skyhook.has_finalizer()
-            || skyhook.is_active() && model.unfinished(skyhook).next().is_some()
-    })
+fn report_silent(cluster: &Cluster, findings: &mut Findings, lease: &Lease) {
+    for deployment in cluster.operators.iter() {
+        let finding = findings.report(
+            Subject::deployment(deployment),
+            "the operator is available but no longer renews its leader lease, so the custom resources are not reconciled",
+        );
+        let object = format!("lease/{}", lease.name());
+        finding
+            .since(lease.renewed())
+            .evidence(&object, "holderIdentity", lease.holder())
+            .evidence(&object, "last renewal", lease.renewed().unwrap_or_default())
+            .operator_log(cluster, "Check the operator's log for the cause");
+        finding.kubectl(
+            Grade::B1,
+            "Restart the operator if its replicas hang",
+            ["rollout", "restart", "deployment", "-n", deployment.namespace(), deployment.name()],
+        );
+    }
 }
 
 fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployment) {

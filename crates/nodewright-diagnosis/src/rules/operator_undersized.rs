@@ -1,7 +1,7 @@
 use super::remedies::usual::OPERATOR;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
-use crate::view::count;
+use crate::text::count;
 
 rule! {
     /// The operator has too little memory for the cluster.

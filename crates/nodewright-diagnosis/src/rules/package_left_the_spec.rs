@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::{Cluster, Node};
-use crate::view::count;
+use crate::text::count;
 
 rule! {
     /// A package was removed from the spec but is still installed.

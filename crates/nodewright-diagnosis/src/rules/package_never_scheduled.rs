@@ -1,7 +1,7 @@
 use super::{Findings, Grade, Subject};
 use crate::api::{State, Status};
 use crate::cluster::{Certainty, Cluster};
-use crate::view::Joined;
+use crate::text::Joined;
 
 rule! {
     /// A package without dependencies is never scheduled.

@@ -116,7 +116,7 @@ fn by_others<'a>(
     let newest = events.and_then(|events| events.values().max_by_key(|event| event.last));
     let (object, ending) = match (disrupted.first().and_then(|pod| Some((pod, cluster.ending(pod)?))), newest)
     {
-        (Some((pod, ending)), _) => (pod.reference(), ending),
+        (Some((pod, ending)), _) => (pod.to_string(), ending),
         (None, Some(event)) => {
             let ending = Ending { field: "event", reason: &event.reason, message: &event.message };
             (format!("pod/{}", event.name), ending)

@@ -1,7 +1,7 @@
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderActivity};
-use crate::view::ago;
+use crate::text::ago;
 
 rule! {
     /// A command of this plugin paused a custom resource and ended without resuming it.

@@ -4,7 +4,7 @@ use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::drain::{Drain, ObstacleReader};
 use crate::model::{DrainRefusal, drain_state};
-use crate::view::plural;
+use crate::text::plural;
 
 rule! {
     /// A custom resource is paused.

@@ -7,7 +7,7 @@ use crate::api::{Package, Skyhook, quantity};
 use crate::cluster::attempts::containers;
 use crate::cluster::pod::{Container, EnvVar, Pod, Resources};
 use crate::cluster::{Cluster, PackageRun};
-use crate::view::Joined;
+use crate::text::Joined;
 
 rule! {
     /// A pod of a package is changed by admission, so the operator replaces it forever.

@@ -17,7 +17,7 @@ use super::support::standstill;
 use super::{ALL, Finding, Finds, Rule, Severity};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
 use crate::model::Model;
-use crate::view::distinct;
+use crate::text::distinct;
 
 /// The subjects and rules of a report. An empty list means all.
 #[derive(Debug, Clone, Default)]
@@ -301,9 +301,9 @@ impl Scope {
             (None, None) => true,
         };
         let nodes = match (&subject.node, &subject.skyhook) {
-            (Some(name), _) => self.nodes.contains(name),
-            (None, Some(skyhook)) => self.nodes.iter().any(|n| cluster.touches(skyhook, n)),
-            (None, None) => true,
+            (Some(name), _) if !finding.blocks_other_nodes() => self.nodes.contains(name),
+            (_, Some(skyhook)) => self.nodes.iter().any(|n| cluster.touches(skyhook, n)),
+            _ => true,
         };
         let held_up = || finding.blocked_nodes.iter().any(|name| self.nodes.contains(name));
         finding.blocks_reconcile()

@@ -5,7 +5,7 @@ use super::{Blocks, Findings, Grade, Severity, Subject, runtime_required_deadloc
 use crate::api::{Skyhook, Status};
 use crate::cluster::node::Taint;
 use crate::cluster::{Certainty, Cluster, Node};
-use crate::view::Joined;
+use crate::text::Joined;
 
 rule! {
     /// Nothing will remove the runtime-required taint from a node.
@@ -151,7 +151,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.severity(Severity::Warning).mark_permanent().evidence(node, "taint", &notation).evidence(
             "custom resources",
             "that keep the taint",
-            some_of(holding.iter().map(|s| s.reference())),
+            some_of(holding.iter().map(|s| s.to_string())),
         );
         if holder.paused() {
             finding.offer_resume(cluster, holder, "Resume the custom resource", "resume");
@@ -226,12 +226,13 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
         .evidence(node, "taint", &notation)
         .evidence("operator", "runtime-required taint keys", key)
         .operator_version(cluster);
+    // One command: with both taints, or with none, packages or workloads would run too early.
+    let taints = [format!("{key}={value}:{effect}"), format!("{notation}-")];
     finding
         .kubectl(
-            Grade::B1,
-            "Taint the node with the key that the operator knows, and change the node pool to that key",
-            ["taint", "node", &node.name, &format!("{key}={value}:{effect}")],
+            Grade::of_running(skyhook),
+            "Replace the taint by one with the key that the operator knows, and change the node pool to that key",
+            ["taint", "node", &node.name].into_iter().chain(taints.iter().map(String::as_str)),
         )
-        .remove_taint(Grade::of_running(skyhook), "Then remove the older taint", &node.name, &notation)
         .caveat("packages may run on the node immediately");
 }

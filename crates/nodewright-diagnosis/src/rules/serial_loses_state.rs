@@ -1,7 +1,7 @@
 use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
-use crate::view::count;
+use crate::text::count;
 
 rule! {
     /// A custom resource with `serial: true` makes no progress.

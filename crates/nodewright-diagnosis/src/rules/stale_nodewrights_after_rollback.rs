@@ -38,11 +38,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for stale in &cluster.legacy {
         let own = package_runs.iter().filter(|run| run.skyhook == stale.name());
         let at_work: Vec<String> =
-            own.filter(|run| !run.bare() && run.alive()).map(|run| run.reference()).collect();
+            own.filter(|run| !run.bare() && run.alive()).map(|run| run.to_string()).collect();
         let finding = findings.report(
             Subject::skyhook(stale),
             format!(
-                "{stale} is left over from a newer operator that is no longer running: {}",
+                "a newer operator that is no longer running has left {stale}: {}",
                 if at_work.is_empty() {
                     "changes to the custom resource have no effect"
                 } else {

@@ -1,6 +1,6 @@
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
-use crate::view::count;
+use crate::text::count;
 
 rule! {
     /// A custom resource is almost too large to be stored.

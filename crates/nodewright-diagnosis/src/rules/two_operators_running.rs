@@ -1,6 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
-use crate::view::Joined;
+use crate::text::Joined;
 
 rule! {
     /// Two operators work on the same custom resources.
@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let named = running.iter().map(|d| d.installed()).joined(", ");
     let finding = findings.report(
         Subject::deployment(first),
-        format!("{} operators work on the same custom resources: {}", running.len(), named),
+        format!("{} operators work on the same custom resources: {named}", running.len()),
     );
     for operator in running {
         finding.evidence(operator, "status.readyReplicas", operator.ready_replicas());

@@ -3,10 +3,10 @@ use jiff::SignedDuration;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::keys::NodeKey;
 use crate::api::{Skyhook, Status};
-use crate::cluster::node::{READY, Taint};
+use crate::cluster::node::{NodeCondition, READY, Taint};
 use crate::cluster::owners::{TaintKind, TaintOwner};
 use crate::cluster::{Cluster, Node};
-use crate::view::Joined;
+use crate::text::Joined;
 
 rule! {
     /// A taint keeps the operator from working on a node.
@@ -42,8 +42,8 @@ rule! {
     /// # Severity
     ///
     /// A taint that its owner should remove is a warning once the operator has noticed it or after ten
-    /// minutes, and an error after half an hour on a node that is ready. The taint of a scale-down is an
-    /// error after six hours.
+    /// minutes, and an error after half an hour on a node that is ready, or after 15 minutes while the node is short of
+    /// a resource such as disk space. The taint of a scale-down is an error after six hours.
     SKY403 "untolerated-taint" Error needs Skyhooks Nodes, also Operator Pods Jobs,
         blocks Install Uninstall
 }
@@ -56,6 +56,8 @@ const SKIPPED_AFTERWARDS: &str = "if other nodes have already finished the unins
 
 /// Maximum time for which a lifecycle taint may stay on a ready node.
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
+/// Maximum time for which a node may be short of a resource: work then waits for someone to free some.
+const SHORT_FOR: SignedDuration = SignedDuration::from_mins(15);
 /// Maximum time of a scale-down or another removal of a node.
 const REMOVED_WITHIN: SignedDuration = SignedDuration::from_hours(6);
 
@@ -100,7 +102,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // A lifecycle taint is removed when a problem of kubelet or network ends; on a ready node there is no
             // such problem.
             let age = since.map(|at| cluster.taken_at.duration_since(at));
-            let within = if removal { REMOVED_WITHIN } else { LIFTED_WITHIN };
+            // The taint of DiskPressure is node.kubernetes.io/disk-pressure.
+            let is_of = |taint: &Taint, condition: &NodeCondition| {
+                let name = taint.key.strip_prefix("node.kubernetes.io/").unwrap_or_default().replace('-', "");
+                condition.kind.ends_with("Pressure") && name.eq_ignore_ascii_case(&condition.kind)
+            };
+            let is_short = |c: &&NodeCondition| c.is_true() && taints.iter().all(|taint| is_of(taint, c));
+            let short = node.conditions().iter().find(is_short);
+            let lifted_within = if short.is_some() { SHORT_FOR } else { LIFTED_WITHIN };
+            let within = if removal { REMOVED_WITHIN } else { lifted_within };
             let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= within);
             let passing = passing && !kept;
             let message = if passing && cluster.not_ready_since(node).is_some() {
@@ -113,6 +123,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if let Some(keepers) = &left_by {
                 finding.effect_of(&["SKY405"]).warning_if(!keepers.is_empty());
                 keepers.iter().for_each(|keeper| {
+                    finding.waits_for_node(keeper.name(), &node.name);
+                });
+            }
+            // Another rule reports an older taint at the custom resource that is to run before the workloads.
+            if taints.iter().any(|t| cluster.runtime_required().is_dropped(t)) {
+                let keeps = |keeper: &&Skyhook| keeper.spec.runtime_required && keeper.selects(node);
+                finding.effect_of(&["SKY405"]);
+                cluster.skyhooks.iter().filter(keeps).for_each(|keeper| {
                     finding.waits_for_node(keeper.name(), &node.name);
                 });
             }
@@ -139,6 +157,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             if let Some(condition) = skyhook.true_condition("TaintNotTolerable").filter(|_| !kept) {
                 finding.since(condition.last_transition_time);
+            }
+            if let Some(short) = short {
+                finding.evidence(node, format!("condition {}", short.kind), "True").describe_node(
+                    "See what the node is short of, and free some: the taint then goes by itself",
+                    &node.name,
+                );
+                continue;
             }
             finding.describe_node("See the state of the node", &node.name);
             if let Some(owner) = owner.filter(|_| kept) {

@@ -89,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "priority", format!("{}, before {}", root.order().0, skyhook.order().0))
                 .evidence(
                     node,
-                    root.reference(),
+                    root.to_string(),
                     if root.deleting() {
                         format!("{done} of {all} packages done, and its deletion is not finished")
                     } else {

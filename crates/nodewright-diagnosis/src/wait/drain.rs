@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::cluster::{Cluster, Node, Pod};
 use crate::model::{DrainProgress, Model};
-use crate::view::{age, list, plural, time};
+use crate::text::{age, list, plural, time};
 
 /// A drain in progress.
 #[derive(Debug, Serialize, JsonSchema)]

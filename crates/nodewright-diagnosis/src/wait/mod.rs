@@ -19,7 +19,7 @@ use crate::outlook::remaining_uninstalls;
 use crate::plan::{Condition, Goal, Kind, Target};
 use crate::rules::support::blockers::BlockingFindings;
 use crate::rules::{self, Finding, FindingKey, Report, Scope};
-use crate::view::{list, plural};
+use crate::text::{list, plural};
 use uninstall::UninstallProgress;
 
 /// The state of a goal.

@@ -5,7 +5,7 @@ use crate::api::{Entry, Skyhook, State};
 use crate::cluster::{Cluster, Node, Phase, Placement};
 use crate::plan::{Condition, Goal};
 use crate::rules::uninstall_command;
-use crate::view::plural;
+use crate::text::plural;
 
 /// The uninstall of a package, or of all packages with a requested uninstall, on every node that counts: the selected
 /// nodes, and nodes where an uninstall still runs; or all nodes once the custom resource is deleted. On other nodes,
@@ -97,11 +97,13 @@ impl<'a> UninstallProgress<'a> {
             }
             uninstall.installed |= recorded.clone().next().is_some();
             let point = match (placement.and_then(|placement| Some((placement, placement.entry?))), run) {
-                (Some((placement, entry)), run) => uninstall.recorded(placement, entry, run.is_some()),
+                (Some((placement, entry)), _) => {
+                    uninstall.recorded(placement, entry, package_runs.uninstall_of(placement).is_some())
+                }
                 (None, _) if here.iter().any(|placement| placement.phase == Phase::Malformed) => {
                     Point::Unreadable
                 }
-                (None, Some(run)) => Point::Ending(run.reference()),
+                (None, Some(run)) => Point::Ending(run.to_string()),
                 (None, None) => Point::Gone,
             };
             uninstall.nodes.push((node, point));
@@ -193,7 +195,7 @@ impl<'a> UninstallProgress<'a> {
     /// Why the uninstall that this command requested does not finish any more; `None` if it does.
     fn withdrawn(&self) -> Option<String> {
         let (name, version, skyhook) = (self.package?, self.version?, self.skyhook?);
-        let reference = skyhook.reference();
+        let reference = skyhook.to_string();
         match skyhook.package(name) {
             None => Some(format!("{name} was removed from the spec of {reference}, but is still on nodes")),
             Some(spec) if spec.version != version => Some(format!(

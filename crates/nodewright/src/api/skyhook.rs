@@ -42,6 +42,7 @@ pub struct SkyhookSpec {
     /// Selector of the nodes to work on. Empty selects every node.
     pub node_selectors: LabelSelector,
     pub deployment_policy: String,
+    pub deployment_policy_options: PolicyOptions,
     pub interruption_budget: Budget,
     #[serde(deserialize_with = "packages")]
     pub packages: BTreeMap<String, Package>,
@@ -144,11 +145,6 @@ impl Skyhook {
     /// The API that the object belongs to, from its `apiVersion`.
     pub fn flavor(&self) -> Option<ApiFlavor> {
         ApiFlavor::of_group(self.api_version.split('/').next()?)
-    }
-
-    /// kubectl's reference to the object: `skyhook/NAME` or `nodewright/NAME`.
-    pub fn reference(&self) -> String {
-        self.to_string()
     }
 
     /// The packages of the spec by name. The map key is the name.
@@ -520,6 +516,15 @@ pub struct DeploymentPolicy {
 pub struct DeploymentPolicySpec {
     pub default: PolicyDefault,
     pub compartments: Vec<Compartment>,
+    pub reset_batch_state_on_completion: Option<bool>,
+}
+
+/// What a custom resource overrides of its policy.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PolicyOptions {
+    /// Whether the operator resets the batch state once a rollout completes, and while a version changes.
+    pub reset_batch_state_on_completion: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -8,8 +8,7 @@ use serde_json::Value;
 use x509_parser::pem::Pem;
 
 use super::kubernetes::Standard;
-use super::operator::OperatorView;
-use super::{Certainty, Cluster, Read};
+use super::{Cluster, Read};
 use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook, UnknownFields, meta, objects_with_metadata};
 
 /// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, whose CA bundle may be masked in
@@ -320,39 +319,6 @@ impl<'a> Webhooks<'a> {
         let whole =
             admission.services.ok().is_some() && (!self.0.may_leave_out() || admission.holds_all_services());
         admission.endpoints.ok().is_some() && configuration.services().all(|r| whole || held(r))
-    }
-}
-
-impl<'a> OperatorView<'a> {
-    /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because
-    /// something else may run the operator.
-    pub fn is_unavailable(self) -> bool {
-        let operators = self.0.operators.items();
-        !operators.is_empty() && operators.iter().all(super::Deployment::is_unavailable)
-    }
-
-    /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or
-    /// unavailable for another reason.
-    pub fn coming_up_since(self) -> Option<Timestamp> {
-        self.0.operators.iter().filter_map(|d| self.startup_of(d)).max().filter(|_| self.is_unavailable())
-    }
-
-    /// Whether the operator does not work and is not starting up: it is unavailable or absent.
-    pub fn is_down(self) -> bool {
-        self.is_absent() || self.is_unavailable() && self.coming_up_since().is_none()
-    }
-
-    /// Whether the operator may write to the cluster: it is not scaled to zero. An unavailable one may still do so; so may
-    /// an absent one, which something else than a Deployment may run.
-    pub fn may_write(self) -> bool {
-        let operators = self.0.operators.items();
-        operators.is_empty() || operators.iter().any(|d| d.replicas() > 0)
-    }
-
-    /// Whether all Deployments were read, and none of them runs the operator.
-    pub fn is_absent(self) -> bool {
-        self.0.operators.absence() == Certainty::Proven
-            && self.0.operators.ok().is_some_and(|all| all.is_empty())
     }
 }
 

@@ -95,7 +95,7 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
     Choice {
         node: package_run.node.to_owned(),
         stage: package_run.stage.to_string(),
-        reference: package_run.reference(),
+        reference: package_run.to_string(),
         attempts: attempts.collect(),
         last_logs: package_run.job.and_then(|j| j.metadata.annotations.get(&key).cloned()),
         messages: object_messages(cluster, package_run),

@@ -1,6 +1,6 @@
 //! Collects the pieces of a cluster before its active API is known.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -118,24 +118,6 @@ impl ClusterBuilder {
     /// The Deployments that run the operator.
     pub fn operators(&self) -> impl Iterator<Item = &Deployment> {
         self.deployments.iter().filter(|d| d.runs_operator())
-    }
-
-    /// Namespaces that may contain the operator, if no Deployment of the operator has a ready replica: a
-    /// terminating namespace would explain the missing replica.
-    pub fn namespaces_to_check(&self, given: Option<&str>) -> BTreeSet<String> {
-        let ready = |d: &Deployment| d.ready_replicas() > 0;
-        if !self.deployments.was_asked() || self.operators().any(ready) {
-            return BTreeSet::new();
-        }
-        let deployments = self.operators().map(|d| d.namespace().to_owned());
-        let services = self.admission.webhooks.iter().filter(|w| w.is_operators()).flat_map(|w| w.services());
-        let pods = self.pods.iter();
-        deployments
-            .chain(services.map(|service| service.namespace.clone()))
-            .chain(pods.filter_map(|pod| pod.metadata.namespace.clone()))
-            .chain(given.map(str::to_owned))
-            .chain(self.served.iter().map(|flavor| flavor.default_namespace().to_owned()))
-            .collect()
     }
 
     /// Version of the acting operator.

@@ -91,7 +91,7 @@ const EVICTED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 #[derive(Debug, Default)]
 pub struct Obstacles<'a> {
     /// Refusals that the operator recorded and that may still apply.
-    pub noted: Vec<Refusal>,
+    pub noted: Vec<NotedRefusal>,
     /// Pods that the operator will not evict, because no controller would recreate them.
     pub unmanaged: Vec<&'a Pod>,
     /// Budgets that refuse evictions, by path, each with the pods whose eviction it refuses.
@@ -184,7 +184,7 @@ impl<'a> ObstacleReader<'a> {
 
     /// Whether a pod from before the drain has not been evicted for a long time, without a refusal recorded
     /// by the operator.
-    fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
+    fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[NotedRefusal]) -> bool {
         let before = pod.metadata.creation_timestamp.zip(began);
         let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
         let possible = || began.max(self.cluster.evictions().allowed_since(&[pod]));
@@ -309,7 +309,7 @@ fn unhealthy(budget: &DisruptionBudget, pods: &[&Pod]) -> String {
 }
 
 /// Describes the refusals that the operator recorded.
-fn refused(noted: &[Refusal]) -> String {
+fn refused(noted: &[NotedRefusal]) -> String {
     let Some(first) = noted.iter().find(|refusal| !refusal.name.is_empty()) else {
         return "the operator reports that the drain is blocked".to_owned();
     };
@@ -339,13 +339,6 @@ pub enum EvictionBlock<'a> {
     /// Several budgets select the pod: the eviction API supports only one, and refuses even if all of them
     /// allow a disruption.
     Overlap(Vec<&'a DisruptionBudget>),
-}
-
-impl WebhookConfiguration {
-    /// Whether a webhook of the configuration matches evictions of pods.
-    pub fn sees_evictions(&self) -> bool {
-        self.webhooks.iter().any(Webhook::sees_evictions)
-    }
 }
 
 impl Webhook {
@@ -421,7 +414,7 @@ const UNMANAGED: &str = "UnmanagedPod";
 /// A refused eviction from the annotation `drainBlocked_NAME`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Refusal {
+pub struct NotedRefusal {
     pub namespace: String,
     pub name: String,
     /// `PodDisruptionBudget`, `UnmanagedPod` or `EmptyDirData`.
@@ -429,7 +422,7 @@ pub struct Refusal {
     pub detail: String,
 }
 
-impl Refusal {
+impl NotedRefusal {
     /// `namespace/name` of the pod.
     pub fn pod(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -437,7 +430,7 @@ impl Refusal {
 }
 
 /// Formats the refusal as `pod apps/web-1: PodDisruptionBudget: …`.
-impl fmt::Display for Refusal {
+impl fmt::Display for NotedRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.name.is_empty() {
             write!(f, "pod {}: ", self.pod())?;
@@ -461,25 +454,25 @@ impl NodeRecord {
     }
 
     /// The refusals recorded by the operator; text in another format becomes one refusal without a pod.
-    pub fn refusals(&self) -> Vec<Refusal> {
+    pub fn refusals(&self) -> Vec<NotedRefusal> {
         let Some(text) = &self.drain_blocked else {
             return Vec::new();
         };
         serde_json::from_str(text)
-            .unwrap_or_else(|_| vec![Refusal { detail: text.clone(), ..Refusal::default() }])
+            .unwrap_or_else(|_| vec![NotedRefusal { detail: text.clone(), ..NotedRefusal::default() }])
     }
 }
 
 impl<'a> Evictions<'a> {
     /// The recorded refusals that may still apply: the operator updates them only at its next attempt.
-    pub fn refusals_in_force(self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Vec<Refusal> {
+    pub fn refusals_in_force(self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Vec<NotedRefusal> {
         let mut refusals = on.refusals();
         refusals.retain(|r| self.still_refused(skyhook, node, r).unwrap_or(true));
         refusals
     }
 
     /// Whether the pod still exists and its eviction would be refused again; `None` if unknown.
-    fn still_refused(self, skyhook: &Skyhook, node: &Node, refusal: &Refusal) -> Option<bool> {
+    fn still_refused(self, skyhook: &Skyhook, node: &Node, refusal: &NotedRefusal) -> Option<bool> {
         if refusal.name.is_empty() {
             return None;
         }

@@ -129,7 +129,7 @@ impl Cluster {
                     version: package_run.version.clone(),
                     uninstalled: package_run.stage.is_uninstall(),
                     node: Some(package_run.node.to_owned()),
-                    object: package_run.reference(),
+                    object: package_run.to_string(),
                     field: "stage",
                     message: package_run.stage.to_string(),
                     ..StageTrace::default()
@@ -142,7 +142,7 @@ impl Cluster {
                     version: entry.version.to_string(),
                     uninstalled: entry.stage.is_uninstall(),
                     node: Some(node.name.to_string()),
-                    object: node.reference(),
+                    object: node.to_string(),
                     field: "nodeState",
                     message: format!("{} {}/{}", entry.key, entry.stage, entry.state),
                     ..StageTrace::default()
@@ -249,7 +249,7 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     Some(StageTrace {
         version: version.to_owned(),
         just_before: condition.observed_generation? + 1 >= skyhook.metadata.generation,
-        object: skyhook.reference(),
+        object: skyhook.to_string(),
         field: "condition ApplyPackage",
         message: condition.message.to_string(),
         ..StageTrace::default()
@@ -267,7 +267,7 @@ fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace
     }
     Some(StageTrace {
         version: version.to_owned(),
-        object: skyhook.reference(),
+        object: skyhook.to_string(),
         field: "last-applied-configuration",
         message: format!("{package} {version} was applied without uninstall.apply: true"),
         ..StageTrace::default()

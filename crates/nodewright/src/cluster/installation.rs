@@ -8,10 +8,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::clock::PATIENCE;
 use super::kubernetes::Standard;
 use super::operator::OperatorView;
 use super::restrictions::{LimitRange, RbacObject, ResourceQuota};
-use super::{Deployment, Read};
+use super::{Certainty, Deployment, Read};
 use crate::api::{ApiFlavor, Condition, Meta, UnknownFields, Version, objects_with_metadata};
 use crate::text::{Joined, distinct};
 
@@ -21,8 +22,10 @@ pub struct Installation {
     pub server: Read<String>,
     /// The existing CRDs of both APIs.
     pub definitions: Read<Vec<Definition>>,
-    /// Leases in the operator's namespaces.
+    /// The operator's Leases. Optional: a cluster without them is not incomplete.
     pub leases: Read<Vec<Lease>>,
+    /// When the Leases were read; of files, the newest time in the file with a Lease of the operator.
+    pub leases_at: Option<Timestamp>,
     /// Namespaces that may contain the operator. Read from a server only if no operator is ready.
     pub namespaces: Read<Vec<Namespace>>,
     /// Roles and their bindings. Read from a server only for leftovers, and while the operator may be late.
@@ -165,25 +168,27 @@ impl Lease {
         spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
     }
 
+    /// The last renewal: by the clock of the leader, or by that of the API server.
     pub fn renewed(&self) -> Option<Timestamp> {
-        Some(self.spec.as_ref()?.renew_time.as_ref()?.0)
+        let noted = self.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|at| at.0);
+        let writes = self.metadata.managed_fields.iter().flatten();
+        noted.max(writes.filter_map(|write| Some(write.time.as_ref()?.0)).max())
     }
 
     /// Whether a pod of the Deployment holds the Lease and renewed it recently.
     pub fn is_held_by(&self, deployment: &Deployment, now: Timestamp) -> bool {
         let namespace = self.metadata.namespace.as_deref();
         let lives = self.age(now).is_some_and(|age| age <= self.patience());
-        namespace == Some(deployment.namespace()) && lives && self.holds(deployment)
+        let holds = self.holder().starts_with(&format!("{}-", deployment.name()));
+        namespace == Some(deployment.namespace()) && lives && holds && self.is_operators()
     }
 
-    fn holds(&self, deployment: &Deployment) -> bool {
-        self.holder().starts_with(&format!("{}-", deployment.name()))
-    }
+    /// The name of the Lease of the reconciler (operator `reconcileLeaseID`). The webhooks' certificates have another
+    /// leader, which says nothing about the reconciler.
+    pub const NAME: &str = "3c22c1ae.nvidia.com";
 
-    /// Whether the Lease is the operator's: its name ends with the operator's domain, or a pod of the
-    /// operator's Deployment holds it.
-    pub fn is_operators(&self, deployments: &[&Deployment]) -> bool {
-        self.name().ends_with(".nvidia.com") || deployments.iter().any(|d| self.holds(d))
+    pub fn is_operators(&self) -> bool {
+        self.name() == Lease::NAME
     }
 
     /// Time since the last renewal.
@@ -261,7 +266,82 @@ pub fn undecided(operators: &[&Deployment]) -> bool {
     candidates(operators.iter().copied()).len() > 1
 }
 
+/// The reason why no operator acts on the custom resources.
+#[derive(Debug, Clone, Copy)]
+pub enum WhyDown<'a> {
+    /// No Deployment runs it.
+    Absent,
+    /// No replica is available, or all end again and again.
+    NoReplica,
+    /// A replica is ready, but none renews the Lease.
+    Silent(&'a Lease),
+}
+
 impl<'a> OperatorView<'a> {
+    /// Whether all Deployments of the operator are unavailable. `false` without any Deployment, because
+    /// something else may run the operator.
+    pub fn is_unavailable(self) -> bool {
+        let operators = self.0.operators.items();
+        !operators.is_empty() && operators.iter().all(Deployment::is_unavailable)
+    }
+
+    /// Start of the operator's current startup, as after a restart. `None` if the operator is available, or
+    /// unavailable for another reason.
+    pub fn coming_up_since(self) -> Option<Timestamp> {
+        self.0.operators.iter().filter_map(|d| self.startup_of(d)).max().filter(|_| self.is_unavailable())
+    }
+
+    /// The reason why the operator does not act.
+    pub fn why_down(self) -> Option<WhyDown<'a>> {
+        let operators = self.0.operators.items();
+        let ends =
+            |operator: &'a Deployment| operator.is_unavailable() || self.crash_looping(operator).is_some();
+        if self.is_absent() {
+            Some(WhyDown::Absent)
+        } else if !operators.is_empty() && operators.iter().all(ends) {
+            Some(WhyDown::NoReplica)
+        } else {
+            self.silent().map(WhyDown::Silent)
+        }
+    }
+
+    /// Whether the operator does not act, and is not starting up.
+    pub fn is_down(self) -> bool {
+        self.why_down().is_some() && self.coming_up_since().is_none()
+    }
+
+    /// The Lease of a ready operator that has not renewed it for ten minutes, nor started within them. A leader renews it
+    /// every few seconds, and ends if it cannot. Not known of several Deployments, nor without the time of the Lease.
+    fn silent(self) -> Option<&'a Lease> {
+        let [operator] = self.0.operators.ok()?.as_slice() else {
+            return None;
+        };
+        let installation = &self.0.installation;
+        let own =
+            |l: &&Lease| l.is_operators() && l.metadata.namespace.as_deref() == Some(operator.namespace());
+        let lease = installation.leases.iter().find(own)?;
+        // A given time may be later than the capture.
+        let read = installation.leases_at?;
+        let long_ago = |at: Timestamp| read.duration_since(at).as_secs() >= PATIENCE;
+        (operator.elects()
+            && operator.ready_replicas() > 0
+            && long_ago(lease.renewed()?.max(self.started()?)))
+        .then_some(lease)
+    }
+
+    /// Whether the operator may write to the cluster: it is not scaled to zero. An unavailable one may still do so; so may
+    /// an absent one, which something else than a Deployment may run.
+    pub fn may_write(self) -> bool {
+        let operators = self.0.operators.items();
+        operators.is_empty() || operators.iter().any(|d| d.replicas() > 0)
+    }
+
+    /// Whether all Deployments were read, and none of them runs the operator.
+    pub fn is_absent(self) -> bool {
+        self.0.operators.absence() == Certainty::Proven
+            && self.0.operators.ok().is_some_and(|all| all.is_empty())
+    }
+
     /// The Deployments that act on the custom resources; see [`acting`].
     pub fn acting(self) -> Vec<&'a Deployment> {
         acting(self.0.operators.iter(), self.0.installation.leases.items(), self.0.taken_at)
@@ -318,6 +398,13 @@ impl<'a> OperatorView<'a> {
             .collect()
     }
 
+    /// The namespaces in which the operator may run: the known ones, those of the pods that were read, and the defaults.
+    pub fn possible_namespaces(self) -> BTreeSet<&'a str> {
+        let of_pods = self.0.pods.iter().filter_map(|pod| pod.metadata.namespace.as_deref());
+        let defaults = self.0.active_api.served.iter().map(|flavor| flavor.default_namespace());
+        self.namespaces().into_iter().chain(of_pods).chain(defaults).collect()
+    }
+
     /// The reason why the operator version is unknown; `None` if it is known.
     pub fn why_no_version(self) -> Option<String> {
         if self.0.active_api.operator_version.is_some() {
@@ -338,7 +425,7 @@ impl<'a> OperatorView<'a> {
                     several.iter().map(|d| (d.namespace(), d.installed())).collect();
                 named.sort();
                 let named = named.into_iter().map(|(_, named)| named).joined(", ");
-                format!("{} operators are active: {}", several.len(), named)
+                format!("{} operators are active: {named}", several.len())
             }
         })
     }

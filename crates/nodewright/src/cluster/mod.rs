@@ -32,6 +32,7 @@ pub mod rollout;
 pub mod source;
 pub mod taints;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -72,6 +73,8 @@ pub struct Sources {
     pub nodes: Read<Vec<Node>>,
     pub pods: Read<Vec<Pod>>,
     pub workloads: Read<Vec<Pod>>,
+    /// Nodes whose workloads were read although they wait for no drain.
+    pub workloads_on: BTreeSet<String>,
     pub jobs: Read<Vec<Job>>,
     /// The ConfigMaps of packages.
     pub config_maps: Read<Vec<ConfigMap>>,
@@ -216,7 +219,7 @@ impl Cluster {
             Source::Jobs => self.jobs.count(),
             Source::Events => self.events.count(),
             Source::DisruptionBudgets => self.disruption_budgets.count(),
-            // Leases are read only if they are needed to find the acting Deployment.
+            // Several Deployments: without the Leases it is unknown which of them acts.
             Source::Operator => match (self.operators.count(), self.installation.leases.unread()) {
                 (Read::Ok(count), Some(why)) => Read::Incomplete(count, why.of("leases")),
                 (count, _) => count,

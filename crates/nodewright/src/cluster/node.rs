@@ -86,11 +86,6 @@ impl fmt::Display for Node {
 }
 
 impl Node {
-    /// kubectl's reference to the node: `node/NAME`
-    pub fn reference(&self) -> String {
-        self.to_string()
-    }
-
     /// The operator's keys of an API.
     pub fn keys(&self, flavor: ApiFlavor) -> &NodeKeys {
         &self.keys[flavor as usize]

@@ -47,11 +47,6 @@ impl Deployment {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Reference in messages: `deployment/skyhook/skyhook-operator-controller-manager`
-    pub fn reference(&self) -> String {
-        self.to_string()
-    }
-
     pub fn label(&self, key: &str) -> Option<&str> {
         self.metadata.labels.as_ref()?.get(key).map(String::as_str)
     }
@@ -160,6 +155,11 @@ impl Deployment {
         let pod = self.spec.template.spec.as_ref();
         let account = pod.and_then(|pod| pod.service_account_name.as_deref()).unwrap_or_default();
         if account.is_empty() { "default" } else { account }
+    }
+
+    /// Whether the replicas elect a leader.
+    pub fn elects(&self) -> bool {
+        self.env("LEADER_ELECTION") == Some("true")
     }
 
     /// The value of an environment variable of the manager.

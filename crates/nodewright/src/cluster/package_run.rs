@@ -122,11 +122,6 @@ impl<'a> PackageRun<'a> {
         Some(PackageRun { pods: vec![pod], ..self.clone() })
     }
 
-    /// Reference in messages: `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`.
-    pub fn reference(&self) -> String {
-        self.to_string()
-    }
-
     /// Kind and name of the Job, or else of the newest pod, for kubectl.
     pub fn kind_and_name(&self) -> Option<(&'static str, &'a str)> {
         let kind = if self.job.is_some() { "job" } else { "pod" };

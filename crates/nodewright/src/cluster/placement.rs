@@ -435,8 +435,7 @@ impl Cluster {
             return cluster;
         };
         for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.is_active()) {
-            let selects = &skyhook.spec.node_selectors;
-            for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
+            for node in nodes.iter_mut().filter(|node| skyhook.selects(node)) {
                 node.simulate(flavor, skyhook.name(), |state| {
                     for (name, package) in skyhook.packages().filter(|(_, p)| p.uninstall().enabled) {
                         state.simulate_uninstall(&package.entry_key(name));

@@ -207,11 +207,6 @@ impl Pod {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Reference in messages: `pod/NAMESPACE/NAME`
-    pub fn reference(&self) -> String {
-        self.to_string()
-    }
-
     /// `namespace/name`.
     pub fn path(&self) -> String {
         self.metadata.path()

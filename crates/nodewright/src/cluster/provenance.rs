@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::kubernetes::package_label;
 use super::operator::OperatorView;
 use super::{Cluster, ConfigMap, PackageRun, Read};
-use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
+use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Object, Skyhook};
 
 /// Number of characters to which the operator truncates names of pods and Jobs, before a hash of eight
 /// digits.
@@ -164,6 +164,20 @@ impl Cluster {
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {
         let mut cluster = self.clone();
         for mut skyhook in skyhooks {
+            // The operator tries a stage again whose failed Job no longer matches its package.
+            let live = self.skyhook(skyhook.name());
+            let same = |name: &str| {
+                let was = live.and_then(|live| live.package(name)).zip(skyhook.package(name));
+                let fields = ["image", "containerSHA", "env", "resources"];
+                was.is_none_or(|(was, is)| fields.iter().all(|field| was.whole[*field] == is.whole[*field]))
+            };
+            let runs = self.package_runs_for(skyhook.name());
+            let edited = runs.of(skyhook.name()).filter(|run| !run.interrupt && !same(&run.package));
+            let failed: Vec<_> =
+                edited.filter_map(|run| run.job).filter(|job| job.gave_up()).map(Object::key).collect();
+            if let Some(jobs) = cluster.jobs.available_mut() {
+                jobs.retain(|job| !failed.contains(&job.key()));
+            }
             let list = list_or_empty(&mut cluster.skyhooks);
             match list.iter_mut().find(|live| live.name() == skyhook.name()) {
                 None => {

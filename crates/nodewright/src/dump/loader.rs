@@ -14,6 +14,7 @@ use crate::api::{ApiFlavor, Meta, Object};
 use crate::cluster::admission::{CONFIGURATIONS, WebhookConfiguration};
 use crate::cluster::capture::{self, Index, LOG, LOGS};
 use crate::cluster::clock::{self, NewestTime};
+use crate::cluster::installation::Lease;
 use crate::cluster::{Clock, Cluster, ClusterBuilder, Deployment, KeptLogs, Pod, Read, attempts, lenient};
 use crate::model::waiting_for_drain;
 use crate::text::Joined;
@@ -24,6 +25,9 @@ pub struct ManifestLoader {
     builder: ClusterBuilder,
     seen: HashSet<(String, String, String, String)>,
     newest: NewestTime,
+    newest_in_file: Option<Timestamp>,
+    /// Whether the current file has the operator's Lease.
+    has_lease: bool,
     /// The modification time of the files, and the time recorded in the capture.
     written: Option<Timestamp>,
     captured: Option<Timestamp>,
@@ -179,12 +183,14 @@ impl ManifestLoader {
 
     /// Records a file's modification time.
     pub fn record_modified(&mut self, at: Option<Timestamp>) {
+        self.end_file();
         self.written = self.written.max(at);
         self.newest.written = at;
     }
 
     /// Records that the objects of a stream follow, which was written at this time or earlier.
     pub fn record_stream(&mut self, at: Option<Timestamp>) {
+        self.end_file();
         self.newest.written = at;
     }
 
@@ -195,6 +201,7 @@ impl ManifestLoader {
 
     /// Builds the cluster; `None` if the files contain nothing that could be about the operator.
     pub fn finish(mut self, asked_for: Option<ApiFlavor>) -> Option<Cluster> {
+        self.end_file();
         self.builder.from_files = true;
         self.builder.asked_for = asked_for;
         self.builder.operator_pods = self.builder.workloads.filtered(Pod::runs_a_manager);
@@ -246,6 +253,15 @@ impl ManifestLoader {
         // certificate.
         if self.sort_in(api_version, kind, Sorted::Object { path, kind, body }) {
             self.newest.note(newest);
+            self.newest_in_file = self.newest_in_file.max(newest);
+        }
+    }
+
+    /// Dates the operator's Lease at the end of its file: files may be of different times.
+    fn end_file(&mut self) {
+        let newest = mem::take(&mut self.newest_in_file);
+        if mem::take(&mut self.has_lease) {
+            self.builder.installation.leases_at = newest;
         }
     }
 
@@ -304,7 +320,12 @@ impl ManifestLoader {
                 take(&mut builder.installation.namespaces, item);
                 return false;
             }
-            ("coordination.k8s.io", "Lease") => take(&mut builder.installation.leases, item),
+            ("coordination.k8s.io", "Lease") => {
+                if let Sorted::Object { body, .. } = &item {
+                    self.has_lease |= body.summary.name == Lease::NAME;
+                }
+                take(&mut builder.installation.leases, item);
+            }
             ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding") => {
                 take(&mut builder.installation.roles, item);
             }
@@ -352,6 +373,7 @@ fn finish(
     builder.kept_logs = Some(KeptLogs { entries: index.logs.clone(), texts: logs });
     builder.clock = Clock::Capture;
     builder.taken_at = index.taken_at;
+    builder.installation.leases_at = Some(index.taken_at);
     if let Some(server) = &index.versions.server {
         builder.installation.server = Read::Ok(server.clone());
     }

@@ -9,7 +9,7 @@ use super::gates::{At, drain};
 use super::operator::{Slot, Step};
 use super::pace::Pace;
 use super::place::{Place, Status};
-use super::profile::{SpecPackage, obstacles_end_reconcile};
+use super::profile::{SpecPackage, obstacles_end_turn};
 use super::resource::Resource;
 use super::selection::Selection;
 use super::timeline::{Happening, Moment, RefusedDrain, Remaining, Stuck, Timeline, Untimed};
@@ -202,6 +202,11 @@ impl<'a> Advance<'a> {
                 }
                 self.act();
             }
+        }
+        if self.moments.is_some() {
+            // The batches of the end, not those of the start.
+            let Model { operator, resources, unhindered, .. } = &mut self.model;
+            resources.iter_mut().for_each(|resource| resource.select(operator, *unhindered));
         }
         let ends = self.model.resources.iter().enumerate().map(|(number, resource)| {
             let places = resource.places.iter().enumerate();
@@ -431,13 +436,6 @@ impl<'a> Advance<'a> {
     fn add_refusal(&mut self, number: usize, at: u32) -> bool {
         let (cluster, node) = (self.model.cluster, self.node(number, at));
         let skyhook = self.model.resources[number].skyhook;
-        let here = |resource: &Resource<'a>| {
-            resource.index(&node.name).is_some_and(|at| !resource.places[at].complete)
-        };
-        let waits = |(other, resource): &(usize, &Resource<'a>)| {
-            *other == number || *other > number && (skyhook.blocks_all_nodes() || here(resource))
-        };
-        let resources = || self.model.resources.iter().enumerate();
         if self.model.unhindered {
             return false;
         }
@@ -449,8 +447,20 @@ impl<'a> Advance<'a> {
         if !over && !matches!(state, Some(DrainRefusal::Blocked | DrainRefusal::Ahead)) {
             return false;
         }
-        let ends_reconciles = obstacles_end_reconcile(cluster, &obstacles);
-        let waiting = resources().filter(|other| waits(other) || ends_reconciles && self.open[other.0] > 0);
+        let ends_turn = obstacles_end_turn(cluster, &obstacles);
+        let own = &self.model.resources[number];
+        let held = || {
+            let places = own.nodes.iter().zip(&own.places);
+            places.filter(|(on, place)| on.name == node.name || ends_turn && !place.complete)
+        };
+        let here = |resource: &Resource<'a>| {
+            let mut places = held().filter_map(|(on, _)| resource.index(&on.name));
+            places.any(|at| !resource.places[at].complete)
+        };
+        let waits = |(other, resource): &(usize, &Resource<'a>)| {
+            *other == number || *other > number && (skyhook.blocks_all_nodes() || here(resource))
+        };
+        let waiting = self.model.resources.iter().enumerate().filter(waits);
         let waiting: Vec<&str> = waiting.map(|(_, resource)| resource.skyhook.name()).collect();
         let why = if over {
             "timed out, and is not tried again".to_owned()
@@ -465,10 +475,8 @@ impl<'a> Advance<'a> {
             });
         }
         let compartment = usize::from(self.model.resources[number].places[at as usize].compartment);
-        for (other, batches) in self.batches.iter_mut().enumerate() {
-            let batches = batches.iter_mut().enumerate();
-            let waits = |of: usize| ends_reconciles || other == number && of == compartment;
-            batches.filter(|(of, _)| waits(*of)).for_each(|(_, batch)| batch.assumed = true);
+        for (of, batch) in self.batches[number].iter_mut().enumerate() {
+            batch.assumed |= ends_turn || of == compartment;
         }
         true
     }

@@ -21,6 +21,11 @@ pub(super) struct Compartment<'a> {
     pub members: Vec<u32>,
 }
 
+/// The counters of a rollout that begins.
+pub(super) fn fresh() -> BatchState {
+    BatchState { current_batch: 1, ..BatchState::default() }
+}
+
 /// Number of nodes that a budget allows (operator `CalculateCeiling`).
 fn ceiling(budget: &Budget, matched: i64) -> i64 {
     match (budget.count, budget.percent) {
@@ -48,7 +53,7 @@ pub(super) fn compartments<'a>(
             selector,
             budget: budget.clone(),
             strategy,
-            state: state.unwrap_or_else(|| BatchState { current_batch: 1, ..BatchState::default() }),
+            state: state.unwrap_or_else(fresh),
             members: Vec::new(),
         }
     };

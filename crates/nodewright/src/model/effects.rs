@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::on_nodes::knows_workloads_on;
+use super::profile::replaces_changed_pods;
 use super::resource::Resource;
 use super::timeline::{Happening, Moment, Stuck, Timeline};
 use super::work::first_obstacle;
@@ -123,14 +124,27 @@ impl<'a> Simulation<'a> {
                     && live.on_node(node, effects.skyhook).is_some()
             };
             // Runs on nodes that are not selected are not validated.
-            let outdated = |run: &&PackageRun<'a>, skyhook: Option<&Skyhook>| {
-                let node = edited.node(run.node);
-                skyhook.filter(|skyhook| skyhook.is_active()).is_some_and(|skyhook| {
-                    node.is_some_and(|node| skyhook.selects(node)) && model.runs.outdated(run, skyhook)
-                })
+            let validated = |run: &PackageRun<'a>, skyhook: Option<&'a Skyhook>| {
+                let node = edited.node(run.node)?;
+                skyhook.filter(|skyhook| skyhook.is_active() && skyhook.selects(node))
             };
-            let ended =
-                model.runs.all.of(effects.skyhook).filter(|run| outdated(run, is) && !outdated(run, was));
+            let outdated = |run: &PackageRun<'a>, skyhook| {
+                validated(run, skyhook).is_some_and(|skyhook| model.runs.outdated(run, skyhook))
+            };
+            // Operator `podMatchesPackage`.
+            let pod = |run: &PackageRun<'a>, skyhook| {
+                let package = validated(run, skyhook)?.package(&run.package)?;
+                Some(["image", "containerSHA", "env", "resources"].map(|field| package.whole.get(field)))
+            };
+            let replaced = |run: &PackageRun<'a>| {
+                let changed = || pod(run, was).zip(pod(run, is)).is_some_and(|(was, is)| was != is);
+                replaces_changed_pods(edited) && run.alive() && !run.interrupt && changed()
+            };
+            let ended = model
+                .runs
+                .all
+                .of(effects.skyhook)
+                .filter(|run| outdated(run, is) && !outdated(run, was) || replaced(run));
             let cordoned = own.cordoned();
             if is.is_some_and(|is| is.spec.drain_config.disable_eviction != Some(true)) {
                 effects.refusing = refusing(edited, &pods, &cordoned);

@@ -64,7 +64,7 @@ use place::{Place, Status};
 pub use reason::WaitReason;
 use resource::Resource;
 use runs::Runs;
-pub use timeline::{Happening, Moment, Remaining, Timeline, Untimed, remaining};
+pub use timeline::{Happening, Moment, Remaining, Timeline, Untimed};
 
 /// An action that the operator takes in its next reconcile.
 #[derive(Debug)]

@@ -286,7 +286,8 @@ pub fn waiting_for_drain(cluster: &Cluster) -> Vec<&str> {
     };
     let mut names: Vec<&str> =
         cluster.nodes.iter().filter(|node| node.deletion.is_some()).map(|node| node.name.as_str()).collect();
-    if cluster.skyhooks.iter().any(interrupts) {
+    // If only named nodes were read, nothing shows which nodes are chosen.
+    if !cluster.limited_to_named_nodes && cluster.skyhooks.iter().any(interrupts) {
         let drains = Model::new(cluster).drains();
         names.extend(drains.iter().map(|drain| drain.node.name.as_str()));
     }
@@ -295,14 +296,15 @@ pub fn waiting_for_drain(cluster: &Cluster) -> Vec<&str> {
     names
 }
 
-/// Whether the workload pods on these nodes were read. A capture contains them only for nodes that wait for a drain.
+/// Whether the workload pods on these nodes were read. A load reads them only on nodes that wait for a drain.
 pub fn knows_workloads_on(cluster: &Cluster, nodes: &[&Node]) -> bool {
-    let all_wait = || {
+    let all_read = || {
         let waiting = waiting_for_drain(cluster);
-        nodes.iter().all(|node| waiting.binary_search(&node.name.as_str()).is_ok())
+        let waits = |node: &Node| waiting.binary_search(&node.name.as_str()).is_ok();
+        nodes.iter().all(|node| cluster.workloads_on.contains(&*node.name) || waits(node))
     };
     let read = || matches!(cluster.source(Source::Workloads), Read::Ok(_));
-    nodes.is_empty() || read() && (!cluster.collected || all_wait())
+    nodes.is_empty() || read() && (cluster.may_leave_out() || all_read())
 }
 
 impl<'a> Model<'a> {

@@ -55,6 +55,8 @@ pub(super) struct Profile<'a> {
     pub slots: Vec<Option<Slot>>,
     /// Whether the handlers set the node's status to in progress, regardless of the batch.
     pub begins: bool,
+    /// Whether a package is recorded at another version than the spec's.
+    pub changes_version: bool,
     /// The package whose entry the operator removes because its uninstall is complete.
     pub removes: Option<usize>,
     /// Whether the node state has a package that the finalizer waits for.
@@ -141,6 +143,7 @@ impl<'a> Profile<'a> {
         if slot.as_ref().is_some_and(|slot| slot.stage.is_uninstall()) {
             return;
         }
+        self.changes_version = true;
         let spec = go_version(&packages[at].package.version);
         let (Some(spec), Some(recorded)) = (spec, go_version(recorded)) else {
             return;
@@ -302,20 +305,20 @@ pub fn removes_foreign_cordons(cluster: &Cluster) -> bool {
     cluster.operator().before(0, 20)
 }
 
-/// Whether a refused eviction ends the operator's reconcile, so that later nodes and custom resources are not processed. Newer
-/// operators continue if a budget refuses.
-pub fn refused_eviction_ends_reconcile(cluster: &Cluster) -> bool {
+/// Whether a refused eviction ends the operator's work on the custom resource (`RunSkyhookPackages`) before it records any.
+/// Other custom resources follow (`processSkyhooksPerNode`). Newer operators continue if a budget refuses.
+pub fn refused_eviction_ends_turn(cluster: &Cluster) -> bool {
     cluster.operator().before(0, 20)
 }
 
-/// Whether these obstacles of a drain end every reconcile at its node: a refused eviction, see
-/// [`refused_eviction_ends_reconcile`], or overlapping budgets, after whose internal error (500) every operator stops.
-pub fn obstacles_end_reconcile(cluster: &Cluster, obstacles: &Obstacles<'_>) -> bool {
-    refused_eviction_ends_reconcile(cluster) || !obstacles.overlaps.is_empty()
+/// Whether these obstacles of a drain end the operator's work on the custom resource: a refused eviction, see
+/// [`refused_eviction_ends_turn`], or overlapping budgets, after whose internal error (500) every operator stops.
+pub fn obstacles_end_turn(cluster: &Cluster, obstacles: &Obstacles<'_>) -> bool {
+    refused_eviction_ends_turn(cluster) || !obstacles.overlaps.is_empty()
 }
 
-/// [`refused_eviction_ends_reconcile`], or the version is unknown.
-pub fn refused_eviction_may_end_reconcile(cluster: &Cluster) -> bool {
+/// [`refused_eviction_ends_turn`], or the version is unknown.
+pub fn refused_eviction_may_end_turn(cluster: &Cluster) -> bool {
     !cluster.operator().since(0, 20)
 }
 

@@ -111,17 +111,17 @@ impl WaitReason<'_> {
             WaitReason::Ignored => without_object("Ignored", "the node is ignored"),
             WaitReason::MigrationHold(skyhook) => words(
                 "MigrationHold",
-                skyhook.reference(),
+                skyhook.to_string(),
                 format!("the operator waits for the rollout of {skyhook}"),
             ),
             WaitReason::MalformedState { skyhook, node } => words(
                 "MalformedState",
-                node.reference(),
+                node.to_string(),
                 format!("the node state of {skyhook} on {node} cannot be read"),
             ),
             WaitReason::InvalidSpec { skyhook, error } => words(
                 "InvalidSpec",
-                skyhook.reference(),
+                skyhook.to_string(),
                 format!("the spec of {skyhook} is invalid, which stops the operator: {error}"),
             ),
             WaitReason::Taint(taint) => {
@@ -131,7 +131,7 @@ impl WaitReason<'_> {
             }
             WaitReason::Earlier { skyhook, node, everywhere } => words(
                 "Earlier",
-                skyhook.reference(),
+                skyhook.to_string(),
                 if *everywhere {
                     format!(
                         "{skyhook} must first complete on all of its nodes, and is not complete on {node}"
@@ -154,7 +154,7 @@ impl WaitReason<'_> {
                 let title = compartment_title(compartment);
                 let (object, text) = match node {
                     Some(node) => (
-                        node.reference(),
+                        node.to_string(),
                         format!("the batch of compartment {title} is in progress on {node}"),
                     ),
                     None => (
@@ -166,7 +166,7 @@ impl WaitReason<'_> {
             }
             WaitReason::BatchSibling(node) => words(
                 "BatchSibling",
-                node.reference(),
+                node.to_string(),
                 format!("the operator continues once {node} is no longer in progress"),
             ),
             WaitReason::Dependency { package, dependency } => words(
@@ -212,7 +212,7 @@ impl WaitReason<'_> {
                 format!("the interrupt of {package} runs first"),
             ),
             WaitReason::Deletion(node) => {
-                words("Deletion", node.reference(), format!("packages must first be uninstalled from {node}"))
+                words("Deletion", node.to_string(), format!("packages must first be uninstalled from {node}"))
             }
             WaitReason::Unread(source) => {
                 words("Unread", source.to_string(), format!("{source} were not read"))

@@ -69,6 +69,49 @@ impl<'a> Resource<'a> {
     pub fn acts(&self) -> bool {
         !self.paused && !self.disabled && !self.policy_missing
     }
+
+    /// Selects the nodes of each compartment, and numbers the waiting nodes.
+    pub fn select(&mut self, operator: &Operator<'a>, unhindered: bool) {
+        for place in &mut self.places {
+            (place.selected_now, place.queued) = (false, NONE);
+        }
+        self.selections.clear();
+        self.queues.clear();
+        for at in 0..self.compartments.len() {
+            let compartment = &self.compartments[at];
+            let selection = select(operator, compartment, &self.places);
+            let (chosen, waiting): (Vec<u32>, Vec<u32>) = match &selection {
+                Selection::Stopped => (Vec::new(), Vec::new()),
+                Selection::Current(batch) => {
+                    let candidates = super::selection::candidates(operator, compartment, &self.places, batch);
+                    let places = &self.places;
+                    let outside = candidates.into_iter().filter(|at| !places[*at as usize].in_recorded_batch);
+                    (batch.clone(), outside.collect())
+                }
+                Selection::New { candidates, size, joining } => {
+                    let size = (*size).min(candidates.len());
+                    // If the order is arbitrary, the nodes of a batch are known only if it contains all
+                    // candidates.
+                    let known = self.ordered || size == candidates.len();
+                    let certain = known && !self.is_unrecorded(&selection);
+                    let (taken, rest) = candidates.split_at(if certain { size } else { 0 });
+                    ([taken, joining].concat(), rest.to_vec())
+                }
+            };
+            for at in chosen {
+                self.places[at as usize].selected_now = true;
+            }
+            for (number, at) in waiting.into_iter().enumerate() {
+                self.places[at as usize].queued = number as u32;
+            }
+            self.selections.push(selection);
+            self.queues.push(OnceCell::new());
+        }
+        if unhindered {
+            // A node whose state cannot be read keeps no other node waiting.
+            self.places.iter_mut().for_each(|place| place.selected_now = true);
+        }
+    }
 }
 
 /// Builds all custom resources, in the operator's order. `unhindered` as in [`super::Model::unhindered`].
@@ -123,6 +166,13 @@ impl<'a> Builder<'_, 'a> {
         if self.unhindered {
             compartments.iter_mut().for_each(|c| c.strategy = None);
         }
+        // Operator `HandleVersionChange`, in every reconcile. The API server sets a missing option of a policy to true.
+        let options = &skyhook.spec.deployment_policy_options;
+        let of_policy = || policy.map(|policy| policy.spec.reset_batch_state_on_completion.unwrap_or(true));
+        let resets = options.reset_batch_state_on_completion.or_else(of_policy) == Some(true);
+        if resets && profiles.iter().any(|profile| profile.changes_version) {
+            compartments.iter_mut().for_each(|c| c.state = compartment::fresh());
+        }
         let compartment_of = compartment::assign(&mut compartments, &nodes);
         let mut resource = Resource {
             skyhook,
@@ -162,7 +212,7 @@ impl<'a> Builder<'_, 'a> {
             }
             resource.places.push(place);
         }
-        self.select(&mut resource);
+        resource.select(&self.operator, self.unhindered);
         resource
     }
 
@@ -221,9 +271,8 @@ impl<'a> Builder<'_, 'a> {
 
     /// The selected nodes, oldest first; nodes of the same second by name.
     fn nodes(&self) -> Vec<&'a Node> {
-        let selector = &self.skyhook.spec.node_selectors;
         let mut nodes: Vec<&Node> = if self.cluster.limited_to_named_nodes {
-            self.cluster.nodes.iter().filter(|n| selector.matches(&n.labels)).collect()
+            self.cluster.nodes.iter().filter(|node| self.skyhook.selects(node)).collect()
         } else {
             self.cluster.selected(self.skyhook).collect()
         };
@@ -307,45 +356,6 @@ impl<'a> Builder<'_, 'a> {
                 Status::Blocked if !self.operator.before(0, 20) => Status::Waiting,
                 recorded => recorded,
             }
-        }
-    }
-
-    /// Selects the nodes of each compartment, and numbers the waiting nodes.
-    fn select(&self, resource: &mut Resource<'a>) {
-        for at in 0..resource.compartments.len() {
-            let compartment = &resource.compartments[at];
-            let selection = select(&self.operator, compartment, &resource.places);
-            let (chosen, waiting): (Vec<u32>, Vec<u32>) = match &selection {
-                Selection::Stopped => (Vec::new(), Vec::new()),
-                Selection::Current(batch) => {
-                    let candidates =
-                        super::selection::candidates(&self.operator, compartment, &resource.places, batch);
-                    let places = &resource.places;
-                    let outside = candidates.into_iter().filter(|at| !places[*at as usize].in_recorded_batch);
-                    (batch.clone(), outside.collect())
-                }
-                Selection::New { candidates, size, joining } => {
-                    let size = (*size).min(candidates.len());
-                    // If the order is arbitrary, the nodes of a batch are known only if it contains all
-                    // candidates.
-                    let known = resource.ordered || size == candidates.len();
-                    let certain = known && !resource.is_unrecorded(&selection);
-                    let (taken, rest) = candidates.split_at(if certain { size } else { 0 });
-                    ([taken, joining].concat(), rest.to_vec())
-                }
-            };
-            for at in chosen {
-                resource.places[at as usize].selected_now = true;
-            }
-            for (number, at) in waiting.into_iter().enumerate() {
-                resource.places[at as usize].queued = number as u32;
-            }
-            resource.selections.push(selection);
-            resource.queues.push(OnceCell::new());
-        }
-        if self.unhindered {
-            // A node whose state cannot be read keeps no other node waiting.
-            resource.places.iter_mut().for_each(|place| place.selected_now = true);
         }
     }
 }

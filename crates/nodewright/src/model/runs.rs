@@ -51,14 +51,17 @@ impl<'a> Runs<'a> {
     }
 
     /// Whether the operator deletes a run because of the spec (operator `ValidateRunningPackages`): it is for another version
-    /// of the package, except an uninstall; or its Job is for an older spec, except an interrupt.
+    /// of the package, or its Pod for a package that the spec lacks, except an uninstall; or its Job is for an older spec,
+    /// except an interrupt.
     pub fn outdated(&self, run: &PackageRun<'_>, skyhook: &Skyhook) -> bool {
         let created_for = run.job.and_then(|job| job.metadata.labels.get(&self.generation));
         let package = skyhook.package(&run.package);
+        let of_pods = self.flavor.executor() == Executor::Pod;
         let is_older = || created_for.is_some_and(|of| *of != skyhook.metadata.generation.to_string());
         run.alive()
             && (run.stage != Stage::Uninstall
-                && package.is_some_and(|package| package.version != run.version)
-                || self.flavor.executor() == Executor::Job && !run.interrupt && is_older())
+                && package
+                    .map_or(of_pods && !run.package.is_empty(), |package| package.version != run.version)
+                || !of_pods && !run.interrupt && is_older())
     }
 }

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::{Model, WaitReason};
 use crate::api::{Skyhook, Stage, Status};
-use crate::cluster::{Cluster, NamedNodes, Node, NodeRecord};
+use crate::cluster::{NamedNodes, Node, NodeRecord};
 
 /// All rollouts, if nobody intervenes and every stage succeeds.
 #[derive(Debug)]
@@ -147,13 +147,6 @@ impl Timeline<'_> {
         let (_, end) = self.ends.iter().find(|(name, _)| *name == skyhook)?;
         Some(Remaining { seconds: first.seconds, ..*end })
     }
-}
-
-/// The time until a custom resource is complete on all of its nodes, if nobody intervenes. `None` if it is
-/// already complete or never completes, or if durations are unknown: no stage has finished, or there are too
-/// many nodes.
-pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
-    Model::new(cluster).estimates().remaining(skyhook)
 }
 
 /// Formats the time: `~6m`, or a range if the times of nodes vary: `5m to 20m`.

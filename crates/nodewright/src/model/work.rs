@@ -111,8 +111,10 @@ pub(super) fn first_obstacle<'a>(
             (ProgressState::Blocked | ProgressState::Suspended, _) | (_, WaitReason::Taint(_)) => (0, reason),
             // It may succeed this time.
             (ProgressState::Running, _) => (1, failing(node)?),
-            (ProgressState::Waiting, WaitReason::Batch { node: None, .. }) => (5, reason),
-            (ProgressState::Waiting, WaitReason::Batch { .. }) => (4, reason),
+            (ProgressState::Waiting, WaitReason::Batch { node: batch, .. }) => match failing(node) {
+                Some(failing) => (1, failing),
+                None => (4 + u8::from(batch.is_none()), reason),
+            },
             (ProgressState::Waiting, WaitReason::BatchSibling(_)) => match failing(node) {
                 Some(failing) => (0, failing),
                 None => (4, reason),
@@ -203,7 +205,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
         return WaitReason::GivenUp {
             package: run.package.clone(),
             stage: run.stage.clone(),
-            run: run.reference(),
+            run: run.to_string(),
         }
         .into();
     }

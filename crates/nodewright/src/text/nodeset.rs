@@ -120,7 +120,7 @@ impl NameGroup {
         match runs {
             [run] if run.len == 1 => format!("{}{}{}", self.prefix, run.first, self.suffix),
             [] => self.prefix.clone(),
-            _ => format!("{}[{}]{}", self.prefix, spelled, self.suffix),
+            _ => format!("{}[{spelled}]{}", self.prefix, self.suffix),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nodewright::model::{Remaining, remaining};
+use nodewright::model::{Model, Remaining};
 
 use super::recording::{Event, Recording};
 
@@ -85,7 +85,10 @@ pub fn estimates(recording: &Recording) -> Vec<Estimated> {
 fn estimate(recording: &Recording, rollout: &Rollout, part: f64) -> Estimate {
     let at = rollout.begin + part * (rollout.end - rollout.begin);
     let cluster = recording.cluster_then(at);
-    Estimate { predicted: remaining(&cluster, &rollout.skyhook), truth: rollout.end - at }
+    Estimate {
+        predicted: Model::new(&cluster).estimates().remaining(&rollout.skyhook),
+        truth: rollout.end - at,
+    }
 }
 
 fn rollouts(recording: &Recording) -> Vec<Rollout> {

@@ -123,6 +123,40 @@ fn refusing_budgets_matter_only_for_evictions() {
     assert_eq!(rollout(json!({"disableEviction": true})).refusing_budgets, []);
 }
 
+/// Up to v0.17 an edit ends a running stage if its package is removed, or if its pod would get another image or environment
+/// (operator `ValidateRunningPackages`).
+#[test]
+fn edits_end_the_pods_that_they_outdate() {
+    let stopped = |edit: &dyn Fn(&mut Value)| {
+        let cluster = |spec: &Value| {
+            Setting::new("v0.17.0")
+                .skyhook("tune", spec.clone(), json!({}))
+                .node("n1", "tune", "in_progress", &state(&[("aa", "apply", "in_progress")]))
+                .object(json!({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": {
+                        "name": "tune-aa", "namespace": "skyhook",
+                        "labels": {"skyhook.nvidia.com/name": "tune", "skyhook.nvidia.com/package": "aa-1.0.0"},
+                        "annotations": {"skyhook.nvidia.com/package": json!({
+                            "name": "aa", "version": "1.0.0", "skyhook": "tune", "stage": "apply", "image": "i",
+                        }).to_string()},
+                    },
+                    "spec": {"nodeName": "n1"}, "status": {"phase": "Running"},
+                }))
+                .cluster()
+        };
+        let live = json!({"packages": {"aa": package(&[]), "bb": package(&[])}});
+        let mut edited = live.clone();
+        edit(&mut edited["packages"]);
+        let [live, edited] = [&live, &edited].map(cluster);
+        effects(&live, &edited, &["tune"]).remove(0).rollout.stopped
+    };
+    assert_eq!(stopped(&|packages| _ = packages.as_object_mut().expect("packages").remove("aa")), ["n1"]);
+    assert_eq!(stopped(&|packages| packages["aa"]["image"] = "other".into()), ["n1"]);
+    assert_eq!(stopped(&|packages| packages["aa"]["env"] = json!([{"name": "A", "value": "1"}])), ["n1"]);
+    assert_eq!(stopped(&|packages| packages["bb"]["image"] = "other".into()), [""; 0]);
+}
+
 /// A custom resource that is paused keeps the runtime-required taint on nodes where it is complete (operator
 /// `HandleRuntimeRequired`).
 #[test]

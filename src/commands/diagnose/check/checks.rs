@@ -146,7 +146,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         Ok(leases) => leases,
         Err(check) => return check,
     };
-    let Some(lease) = leases.iter().max_by_key(|l| l.renewed()) else {
+    let Some(lease) = leases.iter().filter(|lease| lease.is_operators()).max_by_key(|l| l.renewed()) else {
         let elects = cluster.operators.iter().find_map(|d| d.env("LEADER_ELECTION"));
         return match elects {
             Some("false") => expected.good("leader election is turned off"),

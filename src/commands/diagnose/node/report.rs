@@ -61,19 +61,29 @@ impl NodeReport<'_> {
             return None;
         }
         let package_runs = self.cluster.package_runs();
-        // The container of a pod that is being deleted may still run.
-        let in_container = |run: &PackageRun<'_>| run.pods.iter().any(|pod| pod.running().is_some());
-        let running = package_runs.on_node(&self.node.name).filter(|run| run.works() || in_container(run));
-        let mut interrupted: Vec<String> = running
-            .map(|run| {
-                if run.package.is_empty() {
-                    format!("a pod of {} whose package is unknown", run.skyhook)
-                } else {
-                    format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)
-                }
-            })
-            .collect();
-        if interrupted.is_empty() && self.cluster.selecting(self.node).next().is_none() {
+        // The container of a pod that is being deleted may still run. Of a node that is not ready, or without its pods, the
+        // containers are unknown.
+        let is_ready = self.node.ready() != Some(false);
+        let runs = |run: &PackageRun<'_>| match run.pods.as_slice() {
+            pods if is_ready && !pods.is_empty() => {
+                pods.iter().any(|pod| !pod.ended() && pod.running().is_some())
+            }
+            pods => run.works() || pods.iter().any(|pod| pod.running().is_some()),
+        };
+        let (running, others): (Vec<_>, Vec<_>) =
+            package_runs.on_node(&self.node.name).partition(|run| runs(run));
+        let name = |run: &PackageRun<'_>| {
+            if run.package.is_empty() {
+                format!("a pod of {} whose package is unknown", run.skyhook)
+            } else {
+                format!("stage {} of {} ({})", run.stage, run.package, run.skyhook)
+            }
+        };
+        let mut interrupted: Vec<String> = running.into_iter().map(name).collect();
+        let starts = |run: &&PackageRun<'_>| run.works() && run.pods.iter().any(|pod| !pod.ended());
+        let starting: Vec<String> = others.into_iter().filter(starts).map(name).collect();
+        if interrupted.is_empty() && starting.is_empty() && self.cluster.selecting(self.node).next().is_none()
+        {
             return None;
         }
         let known = knows_workloads_on(self.cluster, &[self.node]);
@@ -100,7 +110,10 @@ impl NodeReport<'_> {
             [] => format!("interrupts no stage{unread}"),
             interrupted => format!("interrupts {}{unread}", list(interrupted)),
         };
-        let is_ready = self.node.ready() != Some(false);
+        let interrupts = match starting.as_slice() {
+            [] => interrupts,
+            starting => format!("{interrupts}; {} may start at any moment", list(starting)),
+        };
         Some(if is_ready { interrupts } else { interrupts + " (as last known: the node is not ready)" })
     }
 
@@ -162,7 +175,10 @@ impl NodeReport<'_> {
     fn next(&self) -> Vec<Remedy> {
         let findings = &self.chain.findings;
         let causes = Causes::of(findings);
-        let is_here = |finding: &Finding| finding.subject.node.as_deref() == Some(&self.node.name);
+        // A refused drain may keep the operator from all nodes of its custom resource.
+        let is_here = |finding: &Finding| {
+            finding.subject.node.as_deref() == Some(&self.node.name) || finding.blocks_other_nodes()
+        };
         if !self.chain.state(self.node).needs_someone() {
             // The operator goes on by itself, so only look: at a cause on the node, or else at that of its wait.
             let grave = self.grave();
@@ -186,10 +202,11 @@ impl NodeReport<'_> {
         let near = |at: &usize| {
             let finding = &findings[*at];
             let here = match finding.subject.node.as_deref() {
-                Some(node) => node == self.node.name,
+                Some(_) => is_here(finding),
                 None => (finding.stops_whole() || package_here(finding)) && causes.explaining(*at).is_empty(),
             };
-            let first = finding.severity == Severity::Error && finding.comes_first();
+            let first = finding.severity == Severity::Error
+                && (finding.comes_first() || finding.blocks_other_nodes());
             (first, own(at) || behind.contains(at), here)
         };
         let mut all: Vec<usize> = (0..findings.len()).collect();

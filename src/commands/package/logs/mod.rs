@@ -273,7 +273,7 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> V
     found.sort_by(|a, b| {
         natural(a.node, b.node)
             .then_with(|| a.created().cmp(&b.created()))
-            .then_with(|| a.reference().cmp(&b.reference()))
+            .then_with(|| a.to_string().cmp(&b.to_string()))
     });
     found
         .into_iter()

@@ -83,7 +83,7 @@ pub struct Operator {
     /// The namespace of the operator; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
-    /// Whether the operator's Deployment has no available replica.
+    /// Whether the operator does not act: no replica is available, or none renews its Lease.
     down: bool,
 }
 
@@ -182,7 +182,7 @@ impl Operator {
             version: version.map(ToString::to_string),
             unknown_reason: cluster.operator().why_no_version(),
             namespace: deployment.map(|d| d.namespace().to_owned()),
-            down: cluster.operator().is_unavailable(),
+            down: !cluster.operator().is_absent() && cluster.operator().why_down().is_some(),
         }
     }
 
@@ -197,7 +197,7 @@ impl Operator {
             line = line + format!(" in {namespace}");
         }
         if self.down {
-            line = line + ", " + text::error("no replica available");
+            line = line + ", " + text::error("down");
         }
         line + format!(", acting on {}", self.api)
     }

@@ -229,7 +229,7 @@ impl<'o> PackageUninstall<'o, '_> {
             (None, Uninstall::NotStarted) if !placement.selected => {
                 "the node is no longer selected".to_owned()
             }
-            (Some(e), _) => format!("canceled, but {} is still running", e.reference()),
+            (Some(e), _) => format!("canceled, but {e} is still running"),
             (None, Uninstall::NotStarted) if placement.phase == Phase::Failing => {
                 format!("stage {} fails", entry.stage)
             }
@@ -252,14 +252,14 @@ impl<'o> PackageUninstall<'o, '_> {
             return self.row(node, Uninstall::Malformed, why.to_owned());
         }
         if let Some(run) = self.package_runs.uninstall_of(placement) {
-            return self.row(node, Uninstall::Ending, format!("{} has not ended", run.reference()));
+            return self.row(node, Uninstall::Ending, format!("{run} has not ended"));
         }
         let ran = self
             .package_runs
             .of_skyhook_on(self.name, &node.name)
             .find(|run| run.package == self.package && run.stage.is_uninstall() && run.finished());
         let (uninstall, reason) = match ran {
-            Some(ran) => (Uninstall::Uninstalled, format!("{} is done", ran.reference())),
+            Some(ran) => (Uninstall::Uninstalled, format!("{ran} is done")),
             None => past.result_on(&node.name),
         };
         self.row(node, uninstall, reason)
@@ -326,11 +326,8 @@ impl<'o> PackageUninstall<'o, '_> {
         let node = placement.node.name.as_str();
         let here = |f: &&&Finding| {
             let blocked = f.blocked_nodes.iter().any(|n| n == node);
-            match f.subject.node.as_deref() {
-                Some(on) if on == node => true,
-                Some(_) => !at_work && (f.blocks_reconcile_of(skyhook.name()) || blocked),
-                None => !at_work && (f.blocked_nodes.is_empty() || blocked),
-            }
+            f.subject.node.as_deref() == Some(node)
+                || !at_work && (blocked || f.blocks_reconcile() || f.concerns_all_nodes())
         };
         let blocker = blockers.iter().find(here)?;
         Some(format!("{}: {}", blocker.rule.code, blocker.message))

@@ -14,7 +14,7 @@ use crate::plan::{
     Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, Step, Target, retain_stages, step,
 };
 use crate::redact;
-use crate::view::{plural, time};
+use crate::text::{plural, time};
 
 /// The format of the lines. Increment the version with every change that makes older files unreadable.
 pub const FORMAT: &str = "kubectl-skyhook/journal/v2";

@@ -20,12 +20,12 @@ use crate::cluster::kubernetes::Standard;
 use crate::cluster::restrictions::RbacObject;
 use crate::cluster::{Cluster, Deployment, Read, lenient};
 
-/// Reads the installation. Leases are read in the namespaces of the operator's Deployments.
+/// Reads the installation.
 pub async fn read(client: &Client, cluster: &Cluster) -> Installation {
-    let operators: Vec<&Deployment> = cluster.operators.iter().collect();
     let reader = Reader::new(client, None);
+    let lists = lease_lists(cluster.operators.iter());
     let (server, definitions, leases) =
-        futures::join!(server(client), definitions(client), leases(&reader, &operators));
+        futures::join!(server(client), definitions(client), leases(&reader, &lists));
     Installation { server: Read::from(server), definitions, leases, ..cluster.installation.clone() }
 }
 
@@ -70,22 +70,16 @@ pub(super) async fn definition_objects(client: &Client) -> Result<Vec<Value>, Fa
     Ok(found)
 }
 
-/// Reads the Leases of these Deployments. Without a Deployment they are not requested, because their
-/// namespace is unknown.
-pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Read<Vec<Lease>> {
-    let namespaces: BTreeSet<&str> = operators.iter().map(|d| d.namespace()).collect();
-    if namespaces.is_empty() {
-        return Read::NotRequested;
-    }
-    let api = "/apis/coordination.k8s.io/v1";
-    let lists: Vec<List> =
-        namespaces.iter().map(|namespace| List::inside(api, namespace, "leases", "Lease")).collect();
-    let held = |lease: &Lease| lease.is_operators(operators);
-    let mut found = sources::read(reader.all_that(&lists, &held).await);
-    if let Some(leases) = found.available_mut() {
-        leases.retain(held);
-    }
-    found
+/// The lists of the Leases of these Deployments.
+pub(super) fn lease_lists<'d>(operators: impl Iterator<Item = &'d Deployment>) -> Vec<List> {
+    let namespaces: BTreeSet<&str> = operators.map(|d| d.namespace()).collect();
+    let list = |namespace| List::inside("/apis/coordination.k8s.io/v1", namespace, "leases", "Lease");
+    let named = format!("metadata.name={}", Lease::NAME);
+    namespaces.into_iter().map(|namespace| list(namespace).with_fields(&named)).collect()
+}
+
+pub(super) async fn leases(reader: &Reader<'_>, lists: &[List]) -> Read<Vec<Lease>> {
+    if lists.is_empty() { Read::NotRequested } else { sources::read(reader.all_of(lists).await) }
 }
 
 /// Reads the objects that may restrict the operator's requests: its namespaces with their limit ranges and quotas, and

@@ -195,11 +195,13 @@ pub(super) async fn read_finished<'a>(
     reader.named_nodes = node;
     let of_jobs = cluster.flavor() == ApiFlavor::NodeWright;
     let sources: &mut Sources = &mut cluster;
-    join!(
-        fill(&mut sources.pods, true, || reader.pods(&deployments)),
+    let (pods, (), ()) = join!(
+        reader.pods_on(&node[0], &deployments),
         fill(&mut sources.jobs, of_jobs, || reader.jobs(&deployments)),
         fill(&mut sources.admission, true, || reader.admission()),
     );
+    [sources.pods, sources.workloads] = pods;
+    sources.workloads_on.extend(node.iter().cloned());
     if let Some(jobs) = cluster.jobs.available_mut() {
         jobs.retain(|job| node.contains(&job.spec.template.spec.node_name));
     }

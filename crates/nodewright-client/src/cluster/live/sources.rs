@@ -131,6 +131,17 @@ impl Reader<'_> {
         self.of_packages(pods, &labels, operators).await
     }
 
+    /// Reads the pods on a node in one list: those of packages, and the others.
+    pub async fn pods_on(&self, node: &str, operators: &Read<Vec<Deployment>>) -> [Read<Vec<Pod>>; 2] {
+        let labels = self.package_labels(&self.served);
+        let of_package = |pod: &Pod| labels.iter().any(|l| pod.metadata.labels.contains_key(l));
+        let all = self.read(&Self::all_pods().with_fields(&format!("spec.nodeName={node}"))).await;
+        match all.ok() {
+            Some(_) => [all.filtered(of_package), all.filtered(|pod| !of_package(pod))],
+            None => [self.pods(operators).await, Read::NotRequested],
+        }
+    }
+
     /// Reads the Jobs of packages, which only the newer API has.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);

@@ -1,6 +1,6 @@
 use super::strategies::strategies;
 use super::{Input, LintFindings};
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// A batch is larger than the group of nodes that it is taken from.

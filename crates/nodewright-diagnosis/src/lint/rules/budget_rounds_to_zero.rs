@@ -1,6 +1,6 @@
 use super::strategies::strategies;
 use super::{Input, LintFindings};
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// A budget is 0, or a percentage that rounds down to 0.

@@ -1,7 +1,7 @@
 use super::{Input, LintFindings};
 use crate::model::{Effects, PackageChange};
 use crate::rules::Severity;
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// A change starts on all nodes at once, regardless of the budget.

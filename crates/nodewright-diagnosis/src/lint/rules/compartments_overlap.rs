@@ -1,6 +1,6 @@
 use super::{Input, LintFindings};
 use crate::lint::manifest::contains;
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// Two compartments of a policy match the same nodes.

@@ -1,6 +1,6 @@
 //! The rules about manifests, one file each, in the order of codes.
 
-use super::{FoldedRule, Input, LintFindings, LintRule, UnreadableReason, did_you_mean};
+use super::{Input, LintFindings, LintRule, UnreadableReason, did_you_mean};
 use crate::api::{Package, Skyhook};
 use crate::rules::{Severity, Subject};
 
@@ -27,31 +27,6 @@ macro_rules! lint_rule {
             check: $crate::lint::Check::$checks(check),
         };
     };
-}
-
-/// Rules that are checks of another rule now. Their codes and names still resolve, and mute only their own findings.
-pub const FOLDED: &[FoldedRule] = &[
-    folded("SKY806", "unknown-field", "SKY806"),
-    folded("SKY807", "wrong-type", "SKY806"),
-    folded("SKY808", "missing-field", "SKY806"),
-    folded("SKY809", "value-not-allowed", "SKY806"),
-    folded("SKY810", "metadata-invalid", "SKY806"),
-    folded("SKY811", "package-name-invalid", "SKY811"),
-    folded("SKY812", "version-invalid", "SKY811"),
-    folded("SKY814", "resources-invalid", "SKY811"),
-    folded("SKY815", "budget-invalid", "SKY811"),
-    folded("SKY816", "budget-and-policy", "SKY811"),
-    folded("SKY817", "selector-invalid", "SKY811"),
-    folded("SKY818", "dependency-missing", "SKY811"),
-    folded("SKY819", "apply-without-enabled", "SKY811"),
-    folded("SKY820", "config-interrupt-unmatched", "SKY811"),
-    folded("SKY821", "duration-invalid", "SKY811"),
-    folded("SKY825", "compartment-invalid", "SKY811"),
-    folded("SKY826", "strategy-invalid", "SKY811"),
-];
-
-const fn folded(code: &'static str, name: &'static str, into: &'static str) -> FoldedRule {
-    FoldedRule { code, name, into }
 }
 
 mod apply_not_installed;

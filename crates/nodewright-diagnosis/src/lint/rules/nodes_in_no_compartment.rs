@@ -2,7 +2,7 @@ use super::strategies::strategies;
 use super::{Input, LintFindings};
 use crate::api::skyhook::DEFAULT_COMPARTMENT;
 use crate::rules::{Severity, some_of};
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// Selected nodes are in no compartment of the policy.

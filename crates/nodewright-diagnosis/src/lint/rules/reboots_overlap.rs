@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::{Input, LintFindings};
 use crate::api::Skyhook;
-use crate::view::list;
+use crate::text::list;
 
 lint_rule! {
     /// Two custom resources reboot the same nodes.

@@ -1,6 +1,5 @@
 use super::{Input, LintFindings, Severity};
 use crate::api::name::{is_object_name, label_value_error, qualified_name_error};
-use crate::lint::manifest::ViolationKind;
 use crate::lint::schema::newer_fields;
 
 lint_rule! {
@@ -27,24 +26,18 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for manifest in input.manifests() {
         for violation in &manifest.violations {
-            findings.fold(match violation.kind {
-                ViolationKind::UnknownField => "SKY806",
-                ViolationKind::WrongType => "SKY807",
-                ViolationKind::MissingField => "SKY808",
-                ViolationKind::Value => "SKY809",
-            });
             let finding = findings.report(manifest, &violation.path, &violation.message);
             finding.fix.clone_from(&violation.fix);
-            let missing = violation.kind == ViolationKind::MissingField;
-            if missing && finding.subject.compartment.is_some() && finding.path.ends_with(".selector") {
+            if violation.missing
+                && finding.subject.compartment.is_some()
+                && finding.path.ends_with(".selector")
+            {
                 finding.severity(Severity::Warning);
                 finding.message += "; the webhook adds an empty selector, which matches every node";
             }
         }
     }
-    findings.fold("SKY806");
     newer(input, findings);
-    findings.fold("SKY810");
     metadata(input, findings);
 }
 

@@ -35,26 +35,23 @@ lint_rule! {
     SKY811 "refused-by-webhook" Error
 }
 
-/// Errors of specs, by the codes under which they were reported before.
-const SPEC_ERRORS: [(&str, SpecErrorKind); 10] = [
-    ("SKY811", SpecErrorKind::PackageName),
-    ("SKY812", SpecErrorKind::Version),
-    ("SKY814", SpecErrorKind::Resources),
-    ("SKY815", SpecErrorKind::Budget),
-    ("SKY816", SpecErrorKind::BudgetAndPolicy),
-    ("SKY817", SpecErrorKind::NodeSelectors),
-    ("SKY818", SpecErrorKind::Dependency),
-    ("SKY819", SpecErrorKind::ApplyWithoutEnabled),
-    ("SKY820", SpecErrorKind::ConfigInterrupt),
-    ("SKY821", SpecErrorKind::Duration),
+const SPEC_ERRORS: [SpecErrorKind; 10] = [
+    SpecErrorKind::PackageName,
+    SpecErrorKind::Version,
+    SpecErrorKind::Resources,
+    SpecErrorKind::Budget,
+    SpecErrorKind::BudgetAndPolicy,
+    SpecErrorKind::NodeSelectors,
+    SpecErrorKind::Dependency,
+    SpecErrorKind::ApplyWithoutEnabled,
+    SpecErrorKind::ConfigInterrupt,
+    SpecErrorKind::Duration,
 ];
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    for (code, kind) in SPEC_ERRORS {
-        findings.fold(code);
+    for kind in SPEC_ERRORS {
         findings.report_spec_errors(input, kind);
     }
-    findings.fold("SKY817");
     for (manifest, error) in input.spec_errors(SpecErrorKind::ProtectedPods) {
         let message =
             format!("{}; the webhook accepts the selector, but the operator fails on it", error.message());
@@ -62,9 +59,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
     for (manifest, policy) in input.policies() {
         for strategy in strategies(policy) {
-            findings.fold("SKY815");
             budget(manifest, &strategy, findings);
-            findings.fold("SKY826");
             kind(manifest, &strategy, findings);
         }
         compartments(manifest, policy, findings);
@@ -101,7 +96,6 @@ fn compartments(manifest: &Manifest, policy: &DeploymentPolicy, findings: &mut L
     for (index, compartment) in compartments.iter().enumerate() {
         let at = index.to_string();
         let earlier = &compartments[..index];
-        findings.fold("SKY825");
         let path = ["spec", "compartments", &at, "name"];
         if compartment.name == DEFAULT_COMPARTMENT {
             findings.report(manifest, &path, format!("the name {DEFAULT_COMPARTMENT} is reserved"));
@@ -118,7 +112,6 @@ fn compartments(manifest: &Manifest, policy: &DeploymentPolicy, findings: &mut L
             let message = format!("the selector is identical to that of compartment {}", other.name);
             findings.report(manifest, &path, message);
         }
-        findings.fold("SKY817");
         for (below, why) in selector_errors(&compartment.selector) {
             let path = path.into_iter().chain(below.iter().map(String::as_str)).collect::<Vec<_>>();
             findings.report(manifest, &path, format!("selector: {why}"));

@@ -1,7 +1,7 @@
 use super::{Input, LintFindings};
 use crate::api::quantity;
 use crate::rules::some_of;
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// A package requests more CPU or memory than selected nodes have.

@@ -1,6 +1,6 @@
 use super::{Input, LintFindings};
 use crate::rules::upgrade_abandoned::abandoned;
-use crate::view::NodeSet;
+use crate::text::NodeSet;
 
 lint_rule! {
     /// A version is lowered again while its upgrade is unfinished on a node.

@@ -1,7 +1,7 @@
 use super::{Input, LintFindings};
 use crate::api::LabelSelector;
 use crate::cluster::Node;
-use crate::view::count;
+use crate::text::count;
 
 lint_rule! {
     /// The node selector selects every node.

@@ -2,7 +2,7 @@ use super::{Input, LintFindings};
 use crate::api::Skyhook;
 use crate::cluster::Node;
 use crate::rules::STATUS_LIMIT;
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// The status of the custom resource will be too large for etcd at this number of nodes.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::{Input, LintFindings};
 use crate::rules::some_of;
-use crate::view::plural;
+use crate::text::plural;
 
 lint_rule! {
     /// Selected nodes have a taint that the custom resource does not tolerate.

@@ -1,7 +1,7 @@
 use super::{Input, LintFindings};
 use crate::model::Effects;
 use crate::rules::some_of;
-use crate::view::distinct;
+use crate::text::distinct;
 
 lint_rule! {
     /// Drains do not evict a pod without a controller.

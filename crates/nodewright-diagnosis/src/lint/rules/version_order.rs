@@ -1,6 +1,6 @@
 use super::{Input, LintFindings};
 use crate::api::keys::go_version;
-use crate::view::natural;
+use crate::text::natural;
 
 lint_rule! {
     /// A version is ordered differently than its author probably intends.

@@ -3,10 +3,10 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Baseline, Edited, StartedWork, is_active, is_ignored};
+use super::{Baseline, Edited, StartedWork, is_active, is_ignored, stay_on_hosts};
 use crate::api::{Skyhook, Stage, State, Status};
 use crate::cluster::{Cluster, Node, PackageRun};
-use crate::model::{Model, WaitReason};
+use crate::model::{Model, RolloutDocument, WaitReason};
 use crate::plan::planners::batches::may_free_others;
 use crate::plan::planners::merge::{permanently_failed, stays_failed};
 use crate::plan::{Change, Consequences, Grade, Plan, Step, some_nodes};
@@ -27,9 +27,8 @@ pub(super) fn add_hindrances(
         add_unfinished(baseline, after, edited, work, gone.name(), consequences);
         // `model/gates/finalizer.rs`: a pause does not keep the operator from removing its finalizer.
         if edits(gone.name()) && !edited.whole.contains(gone.name()) {
-            consequences.notes.push(format!(
-                "the operator finishes the deletion of {}: no package is left to uninstall",
-                gone.reference()
+            consequences.note(format!(
+                "the operator finishes the deletion of {gone}: no package is left to uninstall"
             ));
         }
     }
@@ -44,7 +43,7 @@ pub(super) fn add_hindrances(
         if !skyhook.is_active() && !was_active && !released {
             let (stopped, command) =
                 if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
-            let reference = skyhook.reference();
+            let reference = skyhook.to_string();
             let pends = || edits(name) && skyhook.deleting() && !after.pending_uninstalls(skyhook).is_empty();
             if !nodes.is_empty() || pends() {
                 consequences.warn(format!(
@@ -57,6 +56,13 @@ pub(super) fn add_hindrances(
             for (package, nodes) in permanently_failed(after, skyhook, &selected.collect::<Vec<_>>()) {
                 consequences.warn(stays_failed(skyhook, &package, &nodes));
             }
+        }
+        let ends = |rollout: &RolloutDocument| rollout.skyhook == name && rollout.stuck.is_none();
+        let was_deleting = cluster.skyhook(name).is_some_and(Skyhook::deleting);
+        if was_deleting && skyhook.deleting() && consequences.rollouts.iter().any(ends) {
+            consequences.note(format!("then the operator finishes the deletion of {skyhook}"));
+            let stay = stay_on_hosts(after, skyhook, &after.pending_uninstalls(skyhook));
+            stay.into_iter().for_each(|stays| consequences.note(stays));
         }
         add_unfinished(baseline, after, edited, work, name, consequences);
         let ignored: Vec<&str> =
@@ -76,10 +82,8 @@ pub(super) fn add_hindrances(
             let is_cured = |place: (&str, &str)| edited.places.contains(&place) || work.contains_key(&place);
             for (earlier, nodes) in failing_first(baseline, model(), name, &nodes, is_cured) {
                 consequences.warn(format!(
-                    "{} runs first on {} and fails there: {} waits for it",
-                    earlier.reference(),
-                    some_nodes(&nodes),
-                    skyhook.reference(),
+                    "{earlier} runs first on {} and fails there: {skyhook} waits for it",
+                    some_nodes(&nodes)
                 ));
             }
         }
@@ -87,11 +91,8 @@ pub(super) fn add_hindrances(
             let stopped = nodes.iter().filter(|node| model().is_stopped(skyhook, node));
             let stopped = some_nodes(stopped.map(|node| node.name.as_str()));
             if !stopped.is_empty() {
-                consequences.warn(format!(
-                    "the rollout of {} has stopped: nothing runs on {stopped} until you run `kubectl skyhook deployment-policy \
-                     reset {name}`",
-                    skyhook.reference(),
-                ));
+                consequences.warn(format!("the rollout of {skyhook} has stopped: nothing runs on {stopped} until you run `kubectl skyhook deployment-policy \
+                     reset {name}`"));
             }
         }
     }
@@ -234,7 +235,7 @@ pub(super) fn add_freed(plan: &Plan, cluster: &Cluster, after: &Cluster, consequ
         // The plan itself may remove the record of the batch.
         for skyhook in cluster.selecting(node).filter(|skyhook| may_free_others(after, skyhook, node)) {
             consequences.at_least(Grade::of_running(skyhook));
-            let reference = skyhook.reference();
+            let reference = skyhook.to_string();
             consequences
                 .warn(format!("{reference} has no recorded batch: the operator may choose other nodes instead and start packages there"));
         }

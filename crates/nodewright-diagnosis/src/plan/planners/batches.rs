@@ -10,7 +10,7 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node};
 use crate::model::Model;
 use crate::plan::{Change, Consequences, Field, Plan, Step, Target, some_nodes};
-use crate::view::plural;
+use crate::text::plural;
 
 /// The status fields that restart a rollout, with explicit zeros.
 ///
@@ -108,7 +108,12 @@ pub fn rollout_started(skyhook: &Skyhook) -> bool {
 /// Warns that the batch counters still include nodes whose packages will run again. An operator that does not
 /// correct the counters puts fewer nodes into a batch, and evaluates no batch, until the counters are no
 /// higher than the number of nodes.
-pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
+pub fn warn_of_counters(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    consequences: &mut Consequences,
+) {
     if skyhook.status.compartment_statuses.is_empty() || !crate::model::profile::keeps_batch_counters(cluster)
     {
         return;
@@ -133,13 +138,9 @@ pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], e
     };
     let nodes = some_nodes(nodes.iter().filter(counted).map(|node| &*node.name));
     if !nodes.is_empty() {
-        effects.warn(format!(
-            "the batch counters of {} still count {nodes} as complete or failed; with them, this operator version \
+        consequences.warn(format!("the batch counters of {skyhook} still count {nodes} as complete or failed; with them, this operator version \
              might work on only one node at a time, and might not stop the rollout after failures; to restart \
-             the batches, run `kubectl skyhook deployment-policy reset {}`",
-            skyhook.reference(),
-            skyhook.name()
-        ));
+             the batches, run `kubectl skyhook deployment-policy reset {}`", skyhook.name()));
     }
 }
 

@@ -6,7 +6,7 @@ use super::pause_guard;
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::{Baseline, Change, Consequences, Plan, PlanStage, Step, retain_stages, some_nodes};
-use crate::view::{NodeSet, shell_words};
+use crate::text::{NodeSet, shell_words};
 
 /// Merges the plans in this order, with one pause of each custom resource around those that change it. `subject` is
 /// the name that a user types to confirm a plan with several subjects.
@@ -139,7 +139,7 @@ pub fn uninstalled_dependencies(
     skyhook: &Skyhook,
     name: &str,
     nodes: &[&Node],
-    effects: &mut Consequences,
+    consequences: &mut Consequences,
 ) {
     let Some(package) = skyhook.package(name) else {
         return;
@@ -155,7 +155,7 @@ pub fn uninstalled_dependencies(
         };
         let nodes = some_nodes(nodes.iter().filter(lacks).map(|node| &*node.name));
         if !nodes.is_empty() {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "{name} depends on {dependency}, which is uninstalled on {nodes}: {name} waits there until the uninstall of \
                  {dependency} is canceled"
             ));
@@ -168,7 +168,7 @@ pub fn dependants_stay(
     skyhook: &Skyhook,
     package: &str,
     targets: &[(&Node, &NodeRecord)],
-    effects: &mut Consequences,
+    consequences: &mut Consequences,
 ) {
     let begun = |name: &&str| {
         let key = skyhook.package(name).map(|p| p.entry_key(name));
@@ -177,26 +177,27 @@ pub fn dependants_stay(
     let mut dependants = skyhook.dependants(package);
     dependants.retain(begun);
     if !dependants.is_empty() {
-        effects
+        consequences
             .warn(format!("packages that depend on {package} do not run again: {}", dependants.join(", ")));
     }
 }
 
 /// Warns about packages whose missing entry counts as uninstalled although no uninstall has run; returns whether there
 /// are any.
-pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects: &mut Consequences) -> bool {
+pub fn bypassed_uninstalls(
+    skyhook: &Skyhook,
+    packages: &BTreeSet<&str>,
+    consequences: &mut Consequences,
+) -> bool {
     let mut any = false;
     for (name, package) in skyhook.packages().filter(|(_, package)| package.uninstall().enabled) {
         if !packages.contains(name) {
             continue;
         }
         any = true;
-        effects.warn(if skyhook.deleting() {
-            format!(
-                "{} is being deleted: {name} counts as uninstalled once removed from the node state, so the deletion does not \
-                 wait for it there, and its changes to the hosts remain",
-                skyhook.reference()
-            )
+        consequences.warn(if skyhook.deleting() {
+            format!("{skyhook} is being deleted: {name} counts as uninstalled once removed from the node state, so the deletion does not \
+                 wait for it there, and its changes to the hosts remain")
         } else if skyhook.uninstalls(package) {
             format!(
                 "{name} counts as uninstalled once removed from the node state: the remaining uninstall stages do not run, and \

@@ -11,7 +11,7 @@ use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::error::Result;
 use crate::plan::{Consequences, Plan, Refusal, some_nodes};
-use crate::view::some_of;
+use crate::text::some_of;
 
 /// The sources of commands that only start or stop the operator's work.
 pub const NEEDS: [Source; 6] =
@@ -77,10 +77,10 @@ pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()
 }
 
 /// Warns that a migration hold keeps the operator from acting.
-pub fn warn_of_hold(cluster: &Cluster, effects: &mut Consequences) {
+pub fn warn_of_hold(cluster: &Cluster, consequences: &mut Consequences) {
     let rolling: Vec<&str> = cluster.migration().holding().map(Skyhook::name).collect();
     if !rolling.is_empty() {
-        effects.warn(format!(
+        consequences.warn(format!(
             "the operator does nothing while Skyhook objects of the older API are still rolling out: {}; see `kubectl \
              skyhook explain SKY601`",
             rolling.join(", ")
@@ -102,7 +102,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
         return Err(Refusal::OlderPodsUnknown { why: why.to_string(), name: name.to_owned() }.into());
     }
     let older = cluster.runs_of_older_operator(name);
-    let alive = older.iter().map(|run| format!("{} on {}", run.reference(), run.node));
+    let alive = older.iter().map(|run| format!("{run} on {}", run.node));
     let which = some_of(&alive.collect::<Vec<_>>(), 5);
     if which.is_empty() {
         return Ok(());

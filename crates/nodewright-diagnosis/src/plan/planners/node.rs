@@ -208,7 +208,7 @@ pub fn without_progress(mut change: Metadata, flavor: ApiFlavor, name: &str, on:
 /// Whether the cordon of a custom resource is an orphan: its owner no longer exists, or no longer selects the
 /// node.
 pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
-    let selects = |skyhook: &Skyhook| skyhook.spec.node_selectors.matches(&node.labels);
+    let selects = |skyhook: &Skyhook| skyhook.selects(node);
     // Custom resources that cannot be read may exist.
     cluster.skyhooks.ok().is_some() && !cluster.skyhook(name).is_some_and(selects)
 }
@@ -291,7 +291,7 @@ pub struct Recreation<'a> {
     stages: Vec<PlanStage>,
     /// The end of our pause, which is on the old object or on the new one.
     release: Option<Hold>,
-    pub effects: Consequences,
+    pub consequences: Consequences,
 }
 
 impl<'a> Recreation<'a> {
@@ -320,7 +320,7 @@ impl<'a> Recreation<'a> {
             object,
             stages: Vec::new(),
             release: None,
-            effects: Consequences::default(),
+            consequences: Consequences::default(),
         })
     }
 
@@ -347,7 +347,7 @@ impl<'a> Recreation<'a> {
             }
         }
         if !gone.is_empty() {
-            self.effects.warn(format!(
+            self.consequences.warn(format!(
                 "data removed from deleted or replaced nodes is not restored: {}",
                 some_nodes(gone)
             ));
@@ -375,15 +375,14 @@ impl<'a> Recreation<'a> {
             let removal = PlanStage::of(vec![Step::new(target.clone(), change, why)]);
             self.stages.push(removal.awaiting(target, Condition::Gone, AT_MOST));
         }
-        self.effects.warn(format!(
-            "Kubernetes cannot cancel a deletion, so {} is removed and immediately recreated",
-            old.reference()
+        self.consequences.warn(format!(
+            "Kubernetes cannot cancel a deletion, so {old} is removed and immediately recreated"
         ));
         let package_runs = self.cluster.package_runs();
         let at_work = package_runs.all().iter().filter(|run| run.skyhook == old.name() && run.alive());
         let nodes = some_nodes(at_work.map(|run| run.node));
         if !nodes.is_empty() {
-            self.effects.warn(format!(
+            self.consequences.warn(format!(
                 "package pods are running on {nodes}: removing the old object kills them while they modify the hosts"
             ));
         }
@@ -461,8 +460,8 @@ impl<'a> Recreation<'a> {
             self.stages.push(end);
         }
         let (cluster, skyhook) = (self.cluster, &self.skyhook);
-        let mut effects = self.effects;
-        effects.warn(
+        let mut consequences = self.consequences;
+        consequences.warn(
             "the uid, status and batch state are not preserved; packages that were not complete, or whose uninstall had started, \
              run again (see the effects)",
         );
@@ -472,12 +471,12 @@ impl<'a> Recreation<'a> {
             && cluster.policies.absence() == Certainty::Proven
             && policies.iter().all(|p| p.metadata.name != *policy)
         {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "deployment policy {policy} is gone: the operator rejects a custom resource that refers \
                  to it"
             ));
         }
-        Plan { stages: self.stages, consequences: effects, ..Plan::new(title, skyhook.name()) }
+        Plan { stages: self.stages, consequences, ..Plan::new(title, skyhook.name()) }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::plan::{
     Change, Condition, Consequences, Hold, Kind, Plan, PlanStage, Refusal, Step, Target, some_nodes,
 };
-use crate::view::{NodeSet, ago, shell_words, some_of};
+use crate::text::{NodeSet, ago, shell_words, some_of};
 
 /// Maximum wait for the operator to observe a pause, in seconds.
 const AT_MOST: u64 = 20;
@@ -75,7 +75,7 @@ pub fn end_failing(
             if ours && fails(node, package_run) {
                 failing.extend(package_run.pods.iter().map(|pod| Target::of(Kind::Pod, &pod.metadata)))
             } else {
-                at_work.push(package_run.reference())
+                at_work.push(package_run.to_string())
             }
         }
     }
@@ -174,11 +174,8 @@ pub fn wrap(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
         Executor::Job => ", so running stages are stopped and then restarted",
         Executor::Pod => "",
     };
-    consequences.warn(format!(
-        "{} is paused while changes are applied (--no-pause skips this){restarts}; the resume also ends a pause set with \
-         kubectl annotate in the meantime",
-        skyhook.reference()
-    ));
+    consequences.warn(format!("{skyhook} is paused while changes are applied (--no-pause skips this){restarts}; the resume also ends a pause set with \
+         kubectl annotate in the meantime"));
     Plan { stages, consequences, ..plan }
 }
 
@@ -252,23 +249,19 @@ pub fn end(target: Target, release: Hold) -> PlanStage {
 /// permanent failures, and without a pause, running stages on the plan's nodes would record their entries
 /// again.
 pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Plan> {
-    refuse(cluster, skyhook)?;
+    refuse_held_by_command(cluster, skyhook)?;
     let others = failed_elsewhere(cluster, skyhook, &plan.stages);
     if others.is_empty() {
         return Ok(wrap(cluster, plan, skyhook));
     }
-    let given_up = format!(
-        "a job has failed permanently on {}: a pause makes the operator set the status there to `waiting`, and it never \
-         retries the stage",
-        some_nodes(&others)
-    );
+    let nodes = some_nodes(&others);
     if stage_is_running(cluster, skyhook, &plan.stages) {
-        let nodes = shell_words(&["--node", &NodeSet::of(&others).to_string()]);
-        return Err(Refusal::PauseHidesFailures { failed: given_up, nodes }.into());
+        let include = shell_words(&["--node", &NodeSet::of(&others).to_string()]);
+        return Err(Refusal::PauseHidesFailures { nodes, include }.into());
     }
     plan.consequences.warn(format!(
-        "changes are applied without a pause: {given_up}; if the operator writes to the nodes at the same time, rerun this \
-         command"
+        "changes are applied without a pause, after which the job that has failed permanently on {nodes} would never be \
+         retried; if the operator writes to the nodes at the same time, rerun this command"
     ));
     Ok(plan)
 }
@@ -301,10 +294,7 @@ pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) ->
         let flavor = cluster.flavor();
         let release = Hold::end(&flavor.key("pause"), &hold);
         plan.stages.push(end(Target::of_skyhook(flavor, skyhook), release));
-        plan.consequences.warn(format!(
-            "an earlier attempt left {} paused: this command ends that pause, and the operator continues",
-            skyhook.reference()
-        ));
+        plan.consequences.warn(format!("an earlier attempt left {skyhook} paused: this command ends that pause, and the operator continues"));
     }
     plan
 }
@@ -314,15 +304,12 @@ pub fn end_what_is_left(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) ->
 /// # Errors
 ///
 /// There is such a command; the error names it, and the hint has a remedy.
-pub fn refuse(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
+pub fn refuse_held_by_command(cluster: &Cluster, skyhook: &Skyhook) -> Result<()> {
     match cluster.hold(skyhook) {
-        Some((hold, state)) if !state.is_left_behind() => Err(refused(
-            cluster,
-            skyhook,
-            &hold,
-            "wait until that command ends; if it has ended without resuming the custom resource:",
-            "",
-        )),
+        Some((hold, state)) if !state.is_left_behind() => {
+            let end = "if it has ended without resuming the custom resource";
+            Err(paused_by_command(cluster, skyhook, &hold, end, ""))
+        }
         _ => Ok(()),
     }
 }
@@ -337,32 +324,39 @@ pub fn refuse_end(
     cluster: &Cluster,
     skyhook: &Skyhook,
     force: bool,
-    effects: &mut Consequences,
+    consequences: &mut Consequences,
 ) -> Result<()> {
     let Some((hold, state)) = cluster.hold(skyhook) else {
         return Ok(());
     };
     let is_running = match state {
         HolderActivity::AtWork if !force => {
-            let hint = "wait until that command ends; to end the pause anyway:";
-            return Err(refused(cluster, skyhook, &hold, hint, " --force"));
+            return Err(paused_by_command(cluster, skyhook, &hold, "to end the pause anyway", " --force"));
         }
         HolderActivity::AtWork => "is still running",
         HolderActivity::Ended => "has ended",
         _ => "may still be running",
     };
-    effects.warn(format!("{}, which {is_running}", words(cluster, skyhook, &hold)));
+    let holder = holder(cluster, &hold);
+    consequences.warn(format!("{skyhook} is paused by {holder}, which {is_running}"));
     Ok(())
 }
 
-fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &hold::Hold<'_>) -> String {
+fn holder(cluster: &Cluster, hold: &hold::Hold<'_>) -> String {
     let since = hold
         .since()
         .map_or(String::new(), |since| format!(" (started {})", ago(Some(since), cluster.taken_at)));
-    format!("{} is paused by {}{since}", skyhook.reference(), hold.describe())
+    hold.describe() + &since
 }
 
-fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &hold::Hold<'_>, hint: &str, flag: &str) -> Error {
-    let end = format!("{hint} kubectl skyhook resume {}{flag}", skyhook.name());
-    Refusal::PausedByCommand { paused: words(cluster, skyhook, hold), end }.into()
+fn paused_by_command(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    hold: &hold::Hold<'_>,
+    end: &str,
+    flag: &str,
+) -> Error {
+    let (reference, holder) = (skyhook.to_string(), holder(cluster, hold));
+    let command = format!("kubectl skyhook resume {}{flag}", skyhook.name());
+    Refusal::PausedByCommand { reference, holder, end: end.to_owned(), command }.into()
 }

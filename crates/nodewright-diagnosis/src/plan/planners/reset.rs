@@ -14,7 +14,7 @@ use crate::plan::{
     Change, Consequences, Edit, Metadata, OnConflict, Plan, PlanStage, Refusal, RemovedEntry, Step, Target,
     some_nodes,
 };
-use crate::view::plural;
+use crate::text::plural;
 
 /// The scope of a reset.
 #[derive(Debug)]
@@ -35,17 +35,29 @@ pub struct ResetRequest<'a> {
 ///
 /// # Errors
 ///
-/// A [`Refusal`]; without a name, that of any custom resource refuses all:
+/// A [`Refusal`]; without a NAME, that of any custom resource refuses all. `commands/reset.rs` adds only errors of usage.
+/// While planning, [`refuse_held`] and the refusals of a pause last:
 ///
-/// - `Unmigrated` ([`refuse_unmigrated`]);
-/// - of one package, `UnreadableState` ([`refuse_unreadable`]), and `WouldBeSkipped` if it would never run again ([`refuse`]);
-/// - unless forced, `StagesOfDeleted` ([`pause_guard::refuse_running_leftovers`]) and `HeldByOlderApi` ([`refuse_held`]);
-/// - unless no pause is wanted, `PausedByCommand` and `PauseHidesFailures` ([`pause_guard::around_if_needed`]);
-/// - with `--unreadable`, `NoCopyOfState` ([`restore`]).
+/// - `Unmigrated`: only the older API has the custom resource ([`refuse_unmigrated`]);
+/// - `UnreadableState`: with `--package`, if the state of a selected node cannot be read ([`refuse_unreadable`]);
+/// - `WouldBeSkipped`: with `--package`, if the operator would never run it again ([`refuse_skipped`]);
+/// - `StagesOfDeleted`: without `--force`, while stages of a deleted custom resource still run on a selected node
+///   ([`pause_guard::refuse_running_leftovers`]);
+/// - `HeldByOlderApi`: without `--force`, while unfinished objects of the older API hold the operator ([`refuse_held`]);
+/// - `PausedByCommand`: without `--no-pause`, if the reset needs a pause ([`pause_guard::is_needed`]) but another command,
+///   which may still be running, has paused the custom resource ([`pause_guard::refuse_held_by_command`]);
+/// - `PauseHidesFailures`: without `--no-pause`, if the reset needs a pause but a Job has failed permanently on a node that
+///   is not reset, and a stage runs on one that is ([`pause_guard::around`]);
+/// - `NoCopyOfState`: only with `--unreadable`, which otherwise has only `HeldByOlderApi` ([`restore`]).
 ///
-/// Every change may be refused for `OtherApi` while the cluster is read, `TooManyNodes` (both in `ctx/execute.rs`),
-/// `NotConfirmed`, `NobodyToAsk` and `NotEnough` (the answer, in `ctx/process.rs`), and `ChangedSincePreview`
-/// ([`growth`](crate::plan::growth) after the answer, and the preconditions before the first request).
+/// As every change:
+///
+/// - `OtherApi`: when objects are read, with `--api`, if the operator acts only on the other API (`refuse_other_api` in
+///   `ctx/execute.rs`);
+/// - `TooManyNodes`: with `--max-nodes` (`within` in `ctx/execute.rs`);
+/// - `NotConfirmed`, `NobodyToAsk`, `NotEnough`: without `--confirm`, by the answer, or without a terminal (`ctx/process.rs`);
+/// - `ChangedSincePreview`: after the answer, if the effects have grown ([`growth`](crate::plan::growth)) or a spec has
+///   changed; before the first write, also with `--confirm`, if a precondition no longer holds (`apply/precondition.rs`).
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
@@ -105,7 +117,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
         .filter(|(_, on)| !request.failed_only || on.fails())
         .collect();
-    refuse(cluster, skyhook, name, &targets)
+    refuse_skipped(cluster, skyhook, name, &targets)
 }
 
 struct ResetPlanner<'a> {
@@ -312,36 +324,34 @@ impl<'a> ResetPlanner<'a> {
     }
 
     fn consequences(&self) -> Consequences {
-        let mut effects = Consequences::default();
+        let mut consequences = Consequences::default();
         if self.steps.iter().any(|step| !step.stays_removed.is_empty()) {
             let checked =
                 "afterwards, this command checks that the operator does not record the removed state again";
-            effects.notes.push(checked.to_owned());
+            consequences.notes.push(checked.to_owned());
         }
         if let Some(skyhook) = self.skyhook {
             if !skyhook.deleting() && !self.request.batches {
-                batches::warn_of_counters(self.cluster, skyhook, &self.reruns, &mut effects);
+                batches::warn_of_counters(self.cluster, skyhook, &self.reruns, &mut consequences);
             }
-            let bypassed = merge::bypassed_uninstalls(skyhook, &self.packages, &mut effects);
-            effects.loses_record |= bypassed;
+            let bypassed = merge::bypassed_uninstalls(skyhook, &self.packages, &mut consequences);
+            consequences.loses_record |= bypassed;
             if let Some((package, _)) = self.request.package
                 && !self.reruns.is_empty()
             {
                 let targets: Vec<(&Node, &NodeRecord)> =
                     self.touched.iter().filter_map(|node| Some((*node, self.record_on(node)?))).collect();
-                merge::dependants_stay(skyhook, package, &targets, &mut effects);
+                merge::dependants_stay(skyhook, package, &targets, &mut consequences);
             }
             if self.request.retaint && !skyhook.spec.auto_taint_new_nodes {
-                effects.warn(format!(
-                    "--retaint has no effect: {} does not set autoTaintNewNodes",
-                    skyhook.reference()
-                ));
+                consequences
+                    .warn(format!("--retaint has no effect: {skyhook} does not set autoTaintNewNodes"));
             }
         }
         if self.recorded > 0 {
             let nodes = plural(self.recorded, "node");
             let name = self.request.name;
-            effects.warn(match self.skyhook {
+            consequences.warn(match self.skyhook {
                 None => format!(
                     "{name} does not exist: the only record of what it installed on {nodes} is removed"
                 ),
@@ -354,18 +364,18 @@ impl<'a> ResetPlanner<'a> {
             });
         }
         for (package, nodes) in &self.left_spec {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "{package} is not in the spec: the only record of what it installed on {} is removed",
                 plural(*nodes, "node")
             ));
         }
         if self.unreadable > 0 {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "the state on {} cannot be read: what is installed there is unknown, and the record is removed",
                 plural(self.unreadable, "node")
             ));
         }
-        effects
+        consequences
     }
 }
 
@@ -374,7 +384,7 @@ impl<'a> ResetPlanner<'a> {
 /// # Errors
 ///
 /// There is such a node.
-pub fn refuse(
+pub fn refuse_skipped(
     cluster: &Cluster,
     skyhook: &Skyhook,
     package: &str,

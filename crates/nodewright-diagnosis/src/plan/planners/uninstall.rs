@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::api::{Entry, Executor, Package, Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, Phase};
 use crate::plan::{Change, Consequences, Field, Guard, Step, Target};
-use crate::view::{NodeSet, plural, some_of};
+use crate::text::{NodeSet, plural, some_of};
 
 /// Nodes by the effect of an uninstall.
 #[derive(Debug, Default)]
@@ -99,17 +99,17 @@ pub struct ImpactNotes<'a> {
 impl ImpactNotes<'_> {
     /// Adds the effects of the uninstall on each node; `removed_before` are the packages that are uninstalled
     /// before.
-    pub fn uninstall(self, enables: bool, removed_before: &[&str], effects: &mut Consequences) {
+    pub fn uninstall(self, enables: bool, removed_before: &[&str], consequences: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         let version = &self.package.version;
         if !survey.begun.is_empty() {
-            effects.notes.push(format!(
+            consequences.notes.push(format!(
                 "the uninstall of {name} is in progress on {}",
                 nodes(survey.begun.iter().map(|(n, _)| *n))
             ));
         }
         if !survey.absent.is_empty() {
-            effects.notes.push(format!(
+            consequences.notes.push(format!(
                 "{name} is not on {}; nothing runs there",
                 nodes(survey.absent.iter().copied())
             ));
@@ -119,7 +119,7 @@ impl ImpactNotes<'_> {
             unfinished.entry((&entry.stage, &entry.state)).or_default().push(node);
         }
         for ((stage, state), on) in unfinished {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "on {}, {name} is at {stage} ({state}): the uninstall starts only after this stage is complete",
                 nodes(on)
             ));
@@ -129,63 +129,63 @@ impl ImpactNotes<'_> {
             others.entry(entry.version.as_ref()).or_default().push(node);
         }
         for (other, on) in others {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "on {}, {name} is at version {other}: the operator upgrades {name} to {version} before the \
                  uninstall, or never installs {version} (SKY104)",
                 nodes(on)
             ));
         }
         if survey.is_absent() && survey.other.is_empty() {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "no selected node has {name}, so there is nothing to uninstall: the operator considers {name} uninstalled and \
                  will not install it (SKY103)"
             ));
         }
-        self.left_alone(effects);
+        self.left_alone(consequences);
         let mut staying = self.skyhook.dependants(name);
         staying.retain(|dependant| {
             let uninstall = self.skyhook.package(dependant).map(Package::uninstall);
             !removed_before.contains(dependant) && !uninstall.is_some_and(|u| u.enabled && u.apply)
         });
         for dependant in staying {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "{dependant} depends on {name}: {dependant} stays installed, but is blocked until {name} is installed again \
                  (SKY111)"
             ));
         }
         if enables {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "--enable requires uninstall.sh and uninstall_check.sh in the package: without these scripts, the uninstall \
                  fails on every node, and neither {name} nor the custom resource can be removed"
             ));
         }
         if survey.concerned().next().is_some() {
-            effects.cannot_undo(format!(
+            consequences.cannot_undo(format!(
                 "host changes made by the uninstall of {name}; --cancel installs the package again"
             ));
         }
     }
 
     /// Warns about nodes that are no longer selected, and nodes whose state cannot be read.
-    fn left_alone(self, effects: &mut Consequences) {
+    fn left_alone(self, consequences: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         if !survey.malformed.is_empty() {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "the node state on {} cannot be read: it is unknown whether {name} is installed there (SKY206)",
                 nodes(survey.malformed.iter().copied())
             ));
         }
         if !survey.deselected.is_empty() {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "{name} stays on {}, which {} no longer selects",
                 nodes(survey.deselected.iter().copied()),
-                self.skyhook.reference()
+                self.skyhook
             ));
         }
     }
 
     /// Adds the effects of canceling a requested uninstall now.
-    pub fn cancel(self, effects: &mut Consequences) {
+    pub fn cancel(self, consequences: &mut Consequences) {
         let ImpactNotes { cluster, name, survey, .. } = self;
         let at = |stage: Stage| -> Vec<&Node> {
             survey.begun.iter().filter(|(_, e)| e.stage == stage).map(|(n, _)| *n).collect()
@@ -194,26 +194,26 @@ impl ImpactNotes<'_> {
         let beyond = at(Stage::UninstallInterrupt);
         let untouched = survey.ready.len() + survey.unfinished.len() + survey.ignored.len();
         if untouched > 0 {
-            effects.notes.push(format!(
+            consequences.notes.push(format!(
                 "the uninstall of {name} has not started on {}; nothing changes there",
                 plural(untouched, "node")
             ));
         }
         if !reset.is_empty() {
-            effects.notes.push(format!(
+            consequences.notes.push(format!(
                 "the uninstall is aborted on {}; {name} is installed there again from its first stage",
                 nodes(reset.iter().copied())
             ));
         }
         if !beyond.is_empty() {
-            effects.warn(format!(
+            consequences.warn(format!(
                 "the uninstall can no longer be canceled on {}: the interrupt has started and runs to completion; then the \
                  operator installs {name} again",
                 nodes(beyond.iter().copied())
             ));
         }
         if !survey.absent.is_empty() {
-            effects.notes.push(format!(
+            consequences.notes.push(format!(
                 "{name} is not on {}; it will be installed there",
                 nodes(survey.absent.iter().copied())
             ));
@@ -222,22 +222,22 @@ impl ImpactNotes<'_> {
         let running = reset.iter().filter_map(|node| {
             let placement = cluster.placement(self.skyhook, name, node);
             let package_run = package_runs.uninstall_of(&placement)?;
-            Some(format!("{} on {}", package_run.reference(), node.name))
+            Some(format!("{package_run} on {}", node.name))
         });
         let running: Vec<String> = running.collect();
         if !running.is_empty() {
             let running = some_of(&running, 3);
             match cluster.flavor().executor() {
-                Executor::Pod => effects.warn(format!(
+                Executor::Pod => consequences.warn(format!(
                     "the operator does not stop {running}: the uninstall may still finish there; a pod that never \
                      ends blocks the cancellation on all nodes (SKY105)"
                 )),
-                Executor::Job => effects.notes.push(format!(
+                Executor::Job => consequences.notes.push(format!(
                     "the operator deletes {running}; anything uninstalled by then is installed again"
                 )),
             }
         }
-        self.left_alone(effects);
+        self.left_alone(consequences);
     }
 }
 

@@ -55,6 +55,17 @@ pub fn remedies(
             "Ignore the node for now, so that the other nodes continue",
         );
     }
+    // The interrupt follows the drain.
+    let package = drain.skyhook.package(drain.package);
+    if package.and_then(|package| drain.skyhook.pending_interrupt(drain.package, package)) == Some("reboot") {
+        finding.change_remedies(|remedies| {
+            let evicts = remedies.iter_mut().filter(|remedy| remedy.grade == Some(Grade::B3));
+            for remedy in evicts {
+                remedy.grade = Some(Grade::B4);
+                remedy.effect = Some("pods are evicted, then the node reboots".to_owned());
+            }
+        });
+    }
 }
 
 const EVICTED_THEN: &str = "the pods are then evicted as soon as the operator tries again";

@@ -1,11 +1,11 @@
-//! Remedies: commands that help against a finding, with preconditions and undo.
+//! Remedies: commands that help against a finding, with undo.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::api::{ApiFlavor, Shared, Skyhook};
 use crate::rules::{Grade, Subject};
-use crate::view::shell_words;
+use crate::text::shell_words;
 
 /// A command that remedies a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
@@ -20,9 +20,6 @@ pub struct Remedy {
     /// nothing, or follows the first 50 commands of a report (fewer if a custom resource has more than 100 packages). `--dry-run` shows the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
-    /// Conditions under which the command is useful; absent if there are none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub preconditions: Vec<String>,
     /// Whether `undo` can revert the command; absent if the command changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
@@ -105,9 +102,9 @@ impl Remedy {
 
     /// A command with its grade, if that is known.
     pub fn graded(grade: Option<Grade>, title: impl Into<String>, argv: Vec<String>) -> Remedy {
-        let (preconditions, undo) = terms(&argv, grade);
+        let undo = undo_of(&argv, grade);
         let choice = own(&argv).is_some_and(is_choice);
-        Remedy { title: title.into(), argv, grade, preconditions, undo, caveat: None, choice, effect: None }
+        Remedy { title: title.into(), argv, grade, undo, caveat: None, choice, effect: None }
     }
 
     /// The arguments after `kubectl skyhook`; `None` for other programs.
@@ -180,48 +177,44 @@ pub enum Undo {
     No,
 }
 
-const REPAIRED: &str = "the cause of the failure is fixed";
-
 /// A command of the plugin that changes something.
 struct Own {
     words: &'static str,
-    /// Conditions under which the command is useful.
-    needs: &'static [&'static str],
     undo: Undo,
     /// Whether the command is a decision of the user: it stops work, ends another user's stop, changes the
     /// spec, or drops a record. No object shows whether that is right.
     choice: bool,
 }
 
-const fn choice(words: &'static str, needs: &'static [&'static str], undo: Undo) -> Own {
-    Own { words, needs, undo, choice: true }
+const fn choice(words: &'static str, undo: Undo) -> Own {
+    Own { words, undo, choice: true }
 }
 
-const fn repair(words: &'static str, needs: &'static [&'static str], undo: Undo) -> Own {
-    Own { choice: false, ..choice(words, needs, undo) }
+const fn repair(words: &'static str, undo: Undo) -> Own {
+    Own { words, undo, choice: false }
 }
 
 #[rustfmt::skip]
 const OWN: [Own; 18] = [
-    choice("pause", &[], Undo::Yes),
-    choice("disable", &[], Undo::Yes),
-    choice("node ignore", &[], Undo::Yes),
-    choice("resume", &["the custom resource is paused"], Undo::Partly),
-    choice("enable", &["the custom resource is disabled"], Undo::Partly),
-    choice("node unignore", &["the node is ignored"], Undo::Partly),
-    repair("reset --unreadable", &["the operator's own copy of the node state can be read"], Undo::Partly),
-    choice("node reset", &[], Undo::Partly),
-    repair("deployment-policy reset --node", &["the node is in the batch"], Undo::Partly),
-    choice("reset", &[], Undo::Partly),
-    repair("package rerun", &[REPAIRED], Undo::Partly),
+    choice("pause", Undo::Yes),
+    choice("disable", Undo::Yes),
+    choice("node ignore", Undo::Yes),
+    choice("resume", Undo::Partly),
+    choice("enable", Undo::Partly),
+    choice("node unignore", Undo::Partly),
+    repair("reset --unreadable", Undo::Partly),
+    choice("node reset", Undo::Partly),
+    repair("deployment-policy reset --node", Undo::Partly),
+    choice("reset", Undo::Partly),
+    repair("package rerun", Undo::Partly),
     // The command deletes a Job or a pod, which cannot be undone.
-    repair("package retry", &["the stage's job has failed permanently", REPAIRED], Undo::No),
-    repair("deployment-policy reset", &[], Undo::Partly),
-    choice("leftovers --node", &["no one else needs the cordon"], Undo::Partly),
-    choice("update-state", &[], Undo::Partly),
-    choice("uninstall", &[], Undo::Partly),
-    choice("finalizer strip", &[], Undo::No),
-    repair("leftovers --clean", &["no custom resource needs the leftovers"], Undo::Partly),
+    repair("package retry", Undo::No),
+    repair("deployment-policy reset", Undo::Partly),
+    choice("leftovers --node", Undo::Partly),
+    choice("update-state", Undo::Partly),
+    choice("uninstall", Undo::Partly),
+    choice("finalizer strip", Undo::No),
+    repair("leftovers --clean", Undo::Partly),
 ];
 
 /// The command that uninstalls a package: with `--enable`, unless the spec already enables the uninstall.
@@ -248,18 +241,15 @@ fn begin_with(words: &[String], command: &str) -> bool {
     })
 }
 
-/// The preconditions of a command, and whether it can be undone; `None` if it changes nothing.
-fn terms(argv: &[String], grade: Option<Grade>) -> (Vec<String>, Option<Undo>) {
+/// Whether a command can be undone; `None` if it changes nothing.
+fn undo_of(argv: &[String], grade: Option<Grade>) -> Option<Undo> {
     if grade == Some(Grade::B0) {
-        return (Vec::new(), None);
+        return None;
     }
-    let Some(words) = own(argv) else {
-        return (Vec::new(), Some(Undo::No));
-    };
-    let (needs, undo) = known(words).map_or((&[][..], Undo::No), |own| (own.needs, own.undo));
+    let words = own(argv).unwrap_or_default();
     // The next batch starts at once, which cannot be undone.
-    let undo = if words.iter().any(|word| word == "--leave-batch") { Undo::Partly } else { undo };
-    (needs.iter().map(ToString::to_string).collect(), Some(undo))
+    let leaves = words.iter().any(|word| word == "--leave-batch");
+    Some(if leaves { Undo::Partly } else { known(words).map_or(Undo::No, |own| own.undo) })
 }
 
 /// Whether only the user can decide that a command is right.
@@ -279,22 +269,17 @@ fn own(argv: &[String]) -> Option<&[String]> {
 mod tests {
     use super::*;
 
-    fn of(line: &str, grade: Option<Grade>) -> (usize, Option<Undo>) {
-        let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let (preconditions, undo) = terms(&argv, grade);
-        (preconditions.len(), undo)
-    }
-
     #[test]
     fn each_command_has_its_own() {
         for (line, grade, expected) in [
-            ("kubectl skyhook node list", Some(Grade::B0), (0, None)),
-            ("kubectl skyhook pause gpu", None, (0, Some(Undo::Yes))),
-            ("kubectl skyhook package retry a --node b", None, (2, Some(Undo::No))),
-            ("kubectl skyhook finalizer strip gpu", None, (0, Some(Undo::No))),
-            ("kubectl delete pod a", Some(Grade::B2), (0, Some(Undo::No))),
+            ("kubectl skyhook node list", Some(Grade::B0), None),
+            ("kubectl skyhook pause gpu", None, Some(Undo::Yes)),
+            ("kubectl skyhook package retry a --node b", None, Some(Undo::No)),
+            ("kubectl skyhook finalizer strip gpu", None, Some(Undo::No)),
+            ("kubectl delete pod a", Some(Grade::B2), Some(Undo::No)),
         ] {
-            assert_eq!(of(line, grade), expected, "{line}");
+            let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(undo_of(&argv, grade), expected, "{line}");
         }
     }
 }

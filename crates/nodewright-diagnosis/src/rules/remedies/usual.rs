@@ -10,7 +10,7 @@ use crate::cluster::package_run::PackageRun;
 use crate::cluster::{Cluster, Deployment, Job, Node, NodeRecord, Pod};
 use crate::plan::planners::batches::may_free_others;
 use crate::rules::{Finding, Grade, Remedy};
-use crate::view::{NodeSet, expand};
+use crate::text::{NodeSet, expand};
 
 /// The label of the operator's Deployment and its pods.
 pub const OPERATOR: &str = "control-plane=controller-manager";

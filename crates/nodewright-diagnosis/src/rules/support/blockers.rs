@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::model::{Action, Model, ProgressState, WaitReason};
 use crate::plan::Condition;
 use crate::rules::{Finding, Remedy, Severity};
-use crate::view::plural;
+use crate::text::plural;
 
 /// An operation that is blocked while a finding exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
@@ -26,6 +26,8 @@ pub enum Blocks {
     Deletion,
     /// The operator's reconcile ends early, for every custom resource.
     Reconcile,
+    /// The operator continues on no node of the custom resource.
+    OtherNodes,
     /// The API server rejects every change to the spec and metadata of custom resources.
     Changes,
     /// Other workloads are not scheduled on the node.
@@ -40,6 +42,7 @@ impl Blocks {
             Blocks::Uninstall => "uninstalls (and deletions that wait for them)",
             Blocks::Deletion => "the deletion of the custom resource",
             Blocks::Reconcile => "every reconcile of every custom resource",
+            Blocks::OtherNodes => "the other nodes of the custom resource",
             Blocks::Changes => "every change to custom resources",
             Blocks::Workloads => "new workloads on the node",
         }
@@ -219,7 +222,7 @@ impl<'a> Reach<'a> {
     fn covers(&self, finding: &Finding) -> bool {
         let blocks = |what| finding.blocks.contains(&what);
         let own = self.owns(finding);
-        let reconciled = finding.blocks_reconcile_of(self.skyhook.name());
+        let reconciled = finding.blocks_reconcile();
         match self.goal {
             Condition::Complete => {
                 let going = blocks(Blocks::Install) || blocks(Blocks::Uninstall);
@@ -242,20 +245,17 @@ impl<'a> Reach<'a> {
     }
 
     /// Whether the finding concerns a package with a pending uninstall on one of its nodes: the node of its
-    /// subject and the nodes that it blocks, or all nodes if it has neither. A finding without a package
+    /// subject and the nodes that it blocks, or all nodes if it has neither, or keeps the operator from all. A finding without a package
     /// concerns all packages.
     fn has_pending_uninstall(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
         let of_it = |packages: &BTreeSet<&str>| match subject.package.as_deref() {
-            Some(package) => packages.contains(package),
-            None => !packages.is_empty(),
+            Some(package) if !finding.blocks_other_nodes() => packages.contains(package),
+            _ => !packages.is_empty(),
         };
-        let on = |node: &String| self.left.get(node.as_str()).is_some_and(of_it);
-        match &subject.node {
-            Some(node) if on(node) => true,
-            None if finding.blocked_nodes.is_empty() => self.left.values().any(of_it),
-            _ => finding.blocked_nodes.iter().any(on),
-        }
+        let mut named = subject.node.iter().chain(&finding.blocked_nodes);
+        finding.concerns_all_nodes() && self.left.values().any(of_it)
+            || named.any(|node| self.left.get(node.as_str()).is_some_and(of_it))
     }
 }
 
@@ -503,7 +503,7 @@ impl<'a> Places<'a> {
         let skyhook = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
         let skyhook = skyhook.map(|skyhook| skyhook.name());
         let own = subject.node.as_deref().and_then(node);
-        if finding.blocks_reconcile() {
+        if finding.blocks_reconcile() || finding.blocks_other_nodes() {
             let open = self.of_skyhook.values().flatten().copied();
             let idle = open.filter(|place| {
                 self.open[place] != Standing::Running && finding.blocks_reconcile_of(place.0)

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::rules::{Finding, Severity, Subject};
-use crate::view::NodeSet;
+use crate::text::NodeSet;
 
 /// A subject that a finding waits for. Findings about this subject are the causes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,11 +172,15 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
     causes
 }
 
+/// The rule about nodes that are down: the same problem for each custom resource.
+const NODE_DOWN: &str = "SKY409";
+
 /// Grouping key of findings: equal for the same problem on different nodes.
 fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
     let subject = &finding.subject;
     let alone = subject.node.is_none().then_some(at);
-    (&subject.skyhook, problem(finding), alone)
+    let skyhook = subject.skyhook.as_ref().filter(|_| finding.rule.code != NODE_DOWN);
+    (skyhook, problem(finding), alone)
 }
 
 /// Grouping key of findings: equal for the same problem of different objects.
@@ -215,7 +219,8 @@ struct Places<'f> {
     on_any_node: BTreeMap<&'f str, Vec<usize>>,
     /// Findings about a node without a custom resource.
     of_node: HashMap<&'f str, Vec<usize>>,
-    stopping_all: Vec<usize>,
+    /// Findings after which the operator does not continue.
+    stopping: Vec<usize>,
 }
 
 impl<'f> Places<'f> {
@@ -223,8 +228,8 @@ impl<'f> Places<'f> {
         let mut places = Places::default();
         for (at, finding) in findings.iter().enumerate() {
             let subject = &finding.subject;
-            if finding.blocks_reconcile() {
-                places.stopping_all.push(at);
+            if finding.blocks_reconcile() || finding.blocks_other_nodes() {
+                places.stopping.push(at);
             }
             match (subject.skyhook.as_deref(), subject.node.as_deref()) {
                 (Some(skyhook), Some(node)) => {
@@ -258,7 +263,7 @@ impl<'f> Places<'f> {
         let waits = !finding.waits_for.is_empty() && !fails_anyway(finding);
         if explained_by.is_empty() && waits && !finding.blocks_reconcile() {
             let own = finding.subject.skyhook.as_deref().unwrap_or_default();
-            let stopping = self.stopping_all.iter().copied();
+            let stopping = self.stopping.iter().copied();
             explained_by.extend(stopping.filter(|at| findings[*at].blocks_reconcile_of(own)));
         }
         explained_by.remove(&at);
@@ -277,7 +282,7 @@ impl<'f> Places<'f> {
         });
         let named = |n: &&usize| finding.is_effect_of(&findings[**n]);
         let of_node = self.of_node.get(place.1).into_iter().flatten();
-        here.chain(of_node).chain(&self.stopping_all).filter(named).copied().collect()
+        here.chain(of_node).chain(&self.stopping).filter(named).copied().collect()
     }
 
     fn nearest(&self, findings: &[Finding], at: usize, awaited: &Awaited) -> Vec<usize> {
@@ -305,13 +310,15 @@ impl<'f> Places<'f> {
         let here = self.on_node.get(&(skyhook, node)).unwrap_or(&none);
         let of_node = self.of_node.get(node).unwrap_or(&none);
         let held = self.holding_up.get(&(skyhook, node)).unwrap_or(&none);
+        let stops =
+            |n: &&usize| !findings[**n].blocks_reconcile() && findings[**n].blocks_reconcile_of(skyhook);
         // In this order: the node's own problem, its wait, blockers elsewhere, the custom resource's problem.
         let own_trouble: Vec<usize> =
             here.iter().chain(of_node).filter(other).filter(blocking).copied().collect();
         let near = [
             own_trouble,
             self.waiting(findings, at, here),
-            held.iter().filter(other).copied().collect(),
+            held.iter().chain(self.stopping.iter().filter(stops)).filter(other).copied().collect(),
             about.iter().filter(general).filter(wrong).copied().collect(),
             about.iter().filter(general).copied().collect(),
         ];

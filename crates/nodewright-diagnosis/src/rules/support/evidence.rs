@@ -11,7 +11,7 @@ use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::{ContainerTrouble, Ending};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod, attempts};
 use crate::rules::{Finding, Findings, Severity, Subject};
-use crate::view::{self, NodeSet, count, distinct, plural};
+use crate::text::{self, NodeSet, count, distinct, plural};
 
 /// Maximum number of node-name ranges in the evidence.
 const RANGES: usize = 4;
@@ -269,7 +269,7 @@ fn restarts(number: i64) -> String {
 
 /// Lists the first names, and the number of the remaining ones.
 pub fn some_of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    view::some_of(&Vec::from_iter(names), 5)
+    text::some_of(&Vec::from_iter(names), 5)
 }
 
 /// The time since which the operator reports the node as erroring for a custom resource.

@@ -20,7 +20,7 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::model::Model;
 use crate::rules::{Finding, FindingSummary, Severity, Subject};
-use crate::view::{API_VERSION, NodeSet, expand, plural};
+use crate::text::{API_VERSION, NodeSet, expand, plural};
 
 /// The annotation of a custom resource that holds mutes for its findings, as a YAML list.
 pub const ANNOTATION: &str = "kubectl-skyhook/mutes";

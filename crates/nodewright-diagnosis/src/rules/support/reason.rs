@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, Deployment, Event, PackageRun, PackageRuns, Pod, a
 use crate::redact;
 use crate::rules::package_pods_evicted::eviction_cause;
 use crate::rules::{Finding, operator_not_running};
-use crate::view::time;
+use crate::text::time;
 
 /// Why a stage, or the operator itself, makes no progress: how its last attempt ended, or what it waits for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -97,14 +97,14 @@ impl<'a> Reasons<'a> {
     /// The state of the operator's pods while the operator does not run.
     fn of_operator(&self, finding: &Finding) -> Option<Reason> {
         let operator = self.cluster.operators.iter().find(|d| {
-            let reference = d.reference();
+            let reference = d.to_string();
             finding.evidence.iter().any(|e| e.object == reference)
         })?;
         let looping = self.cluster.operator().crash_looping(operator);
         let mut pods: Vec<&Pod> = self.cluster.operator().pods_of(operator).collect();
         pods.sort_by_key(|pod| !looping.is_some_and(|looping| std::ptr::eq(looping, *pod)));
         let mut reason = Reason {
-            object: operator.reference(),
+            object: operator.to_string(),
             events: of_operator(&self.events, operator, &pods),
             ..Reason::default()
         };
@@ -140,7 +140,7 @@ impl<'a> Reasons<'a> {
     fn of_run(&self, package_run: &PackageRun<'a>, failing: bool) -> Reason {
         let choice = choice(self.cluster, package_run, false);
         let mut reason = Reason {
-            object: package_run.reference(),
+            object: package_run.to_string(),
             stage: Some(package_run.stage.to_string()),
             events: of_package_run(&self.events, package_run),
             ..Reason::default()

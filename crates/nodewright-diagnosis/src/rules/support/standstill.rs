@@ -280,10 +280,10 @@ pub fn unknown_activity(
     let mut jobs = of_it.clone().filter_map(|run| run.job);
     let mut pods = of_it.flat_map(|run| &run.pods).copied();
     let mut events = cluster.events.iter().filter(|e| e.name == name || e.message.contains(name));
-    unknown(skyhook, skyhook.reference(), "")
-        .or_else(|| nodes.find_map(|node| unknown(node, node.reference(), "metadata.")))
+    unknown(skyhook, skyhook.to_string(), "")
+        .or_else(|| nodes.find_map(|node| unknown(node, node.to_string(), "metadata.")))
         .or_else(|| jobs.find_map(|job| unknown(job, format!("job/{}", job.metadata.name), "")))
-        .or_else(|| pods.find_map(|pod: &Pod| unknown(pod, pod.reference(), "metadata.")))
+        .or_else(|| pods.find_map(|pod: &Pod| unknown(pod, pod.to_string(), "metadata.")))
         .or_else(|| events.find_map(|event| unknown(event, format!("event/{}", event.key().1), "")))
 }
 

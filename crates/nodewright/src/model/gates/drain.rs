@@ -9,7 +9,7 @@ use crate::cluster::drain::{Drain, Obstacles, is_evicted};
 use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
 use crate::model::Model;
 use crate::model::action::Action;
-use crate::model::profile::{refused_eviction_ends_reconcile, refused_eviction_may_end_reconcile};
+use crate::model::profile::{refused_eviction_ends_turn, refused_eviction_may_end_turn};
 
 /// Models operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
@@ -88,7 +88,7 @@ pub fn drain_state(cluster: &Cluster, drain: &Drain<'_>, obstacles: &Obstacles<'
     // A pod is not ready, and its budget already refused before this drain began: the refusal is not due to
     // the drain's own evictions. A drain that has not begun is compared with a start ten minutes ago; when one began, only
     // operators since v0.20.0 record.
-    let unrecorded = on.is_some_and(NodeRecord::may_drain) && refused_eviction_ends_reconcile(cluster);
+    let unrecorded = on.is_some_and(NodeRecord::may_drain) && refused_eviction_ends_turn(cluster);
     let ten_minutes_ago = cluster.taken_at - SignedDuration::from_secs(PATIENCE);
     let from = start.or((!unrecorded).then_some(ten_minutes_ago));
     let unhealthy = budgets().any(|(budget, pods)| {
@@ -117,7 +117,7 @@ pub fn drain_state(cluster: &Cluster, drain: &Drain<'_>, obstacles: &Obstacles<'
         return Some(if lasts && !young { DrainRefusal::Blocked } else { DrainRefusal::MayPass });
     }
     match (for_good || !obstacles.unmanaged.is_empty(), drain.begun) {
-        (true, true) if refused_eviction_may_end_reconcile(cluster) => Some(DrainRefusal::Blocked),
+        (true, true) if refused_eviction_may_end_turn(cluster) => Some(DrainRefusal::Blocked),
         (true, _) => Some(DrainRefusal::Ahead),
         (false, true) if !obstacles.unexplained.is_empty() && hopeless => Some(DrainRefusal::Blocked),
         // A temporary refusal matters only after the drain has begun.

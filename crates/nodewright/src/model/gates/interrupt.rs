@@ -10,7 +10,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         skyhook: other.skyhook.to_owned(),
         package: other.package.clone(),
         stage: other.stage.clone(),
-        run: other.reference(),
+        run: other.to_string(),
     };
     Some(reason.into())
 }

@@ -105,13 +105,14 @@ const NODE_STATUS: Kind = Kind::Message(&[
     (7, "nodeInfo", NODE_INFO),
 ]);
 
-/// Conditions of Jobs and nodes, without `observedGeneration`.
+/// Conditions of Jobs, nodes and pods; only those of pods have `observedGeneration`.
 const CONDITION: Kind = Kind::Message(&[
     (1, "type", Text),
     (2, "status", Text),
     (4, "lastTransitionTime", Time),
     (5, "reason", Text),
     (6, "message", Text),
+    (7, "observedGeneration", Number),
 ]);
 
 const NODE_INFO: Kind = Kind::Message(&[
@@ -155,21 +156,12 @@ const TOLERATION: Kind =
 
 const POD_STATUS: Kind = Kind::Message(&[
     (1, "phase", Text),
-    (2, "conditions", Each(&POD_CONDITION)),
+    (2, "conditions", Each(&CONDITION)),
     (3, "message", Text),
     (4, "reason", Text),
     (7, "startTime", Time),
     (8, "containerStatuses", Each(&CONTAINER_STATUS)),
     (10, "initContainerStatuses", Each(&CONTAINER_STATUS)),
-]);
-
-const POD_CONDITION: Kind = Kind::Message(&[
-    (1, "type", Text),
-    (2, "status", Text),
-    (4, "lastTransitionTime", Time),
-    (5, "reason", Text),
-    (6, "message", Text),
-    (7, "observedGeneration", Number),
 ]);
 
 const CONTAINER_STATUS: Kind = Kind::Message(&[
