@@ -119,13 +119,21 @@ fn reboot_would_interrupt_the_container_of_a_terminating_pod() {
 #[test]
 fn reboot_interrupts_containers_that_run() {
     for (node, capture, expected) in [
-        ("stimeout-1", "nodewright-stage-timeout", "interrupts no stage"),
-        ("node-2", "finalizer-stripped", "; stage uninstall of driver (gpu-tune) may start at any moment\n"),
-        ("prog-2", "nodewright-in-progress", "interrupts stage config of alpha (prog)"),
+        ("stimeout-1", "nodewright-stage-timeout", "no stage; the workloads on the node were not read"),
+        (
+            "node-2",
+            "finalizer-stripped",
+            "no stage; the workloads on the node were not read; stage uninstall of driver (gpu-tune) may start at any moment",
+        ),
+        (
+            "prog-2",
+            "nodewright-in-progress",
+            "stage config of alpha (prog); the workloads on the node were not read",
+        ),
     ] {
         let ran = run(&format!("diagnose node {node} --from tests/clusters/{capture}")).output();
         let line = ran.stdout.lines().find(|line| line.starts_with("a reboot now: ")).unwrap_or_default();
-        assert!(format!("{line}\n").contains(expected), "{capture}: {line}");
+        assert_eq!(line, format!("a reboot now: interrupts {expected}"), "{capture}");
     }
     let file = "tests/clusters/nodewright-in-progress/cluster.json";
     let text = std::fs::read_to_string(file).expect("a capture");

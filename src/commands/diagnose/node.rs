@@ -98,8 +98,9 @@ fn unreadable(cluster: &Cluster) -> Vec<String> {
     sources.filter_map(why).collect()
 }
 
-/// Says at the changing remedies of a cause on this node how many other nodes have it, and extends those of a cause on other
-/// nodes to all of these. Causes of deleted custom resources are skipped: their leftovers stop no rollout.
+/// Adapts the remedies that change something to this node. Those of a cause on the node change this node, and note how many
+/// others have the cause; those of a cause elsewhere change all nodes that have it. Causes of deleted custom resources are
+/// skipped: their leftovers stop no rollout.
 fn name_other_nodes(cluster: &Cluster, findings: &mut [Finding], node: &Node) {
     let causes = Causes::of(findings).ranked(findings);
     let exists = |name: &String| cluster.skyhook(name).is_some();

@@ -165,7 +165,7 @@ impl<'a> Outlook<'a> {
 
     /// The state of a custom resource, and the reason for it.
     fn assessed(&self, name: &str, tally: &Tally) -> (ProgressState, String) {
-        // Its own error needs someone even if what it waits for on other nodes is repaired.
+        // An error of the custom resource itself stays when those are repaired that others have.
         let is_own = |cause: &&CauseImpact<'_>| {
             let mut findings = cause.cause.findings.iter().map(|at| &self.findings[*at]);
             let is_own = |f: &Finding| f.subject.skyhook.as_deref().is_none_or(|skyhook| skyhook == name);

@@ -665,8 +665,8 @@ fn is_ignored(cluster: &Cluster, node: &str) -> bool {
 /// The packages that run or are uninstalled, with the types of their interrupts, by the names of the custom resource and of the node.
 type StartedWork<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, bool), Option<&'a str>>>;
 
-/// The custom resources of which a drain keeps the operator from all nodes. If only named nodes were read, nothing is left
-/// to do on others.
+/// The custom resources that the operator continues on no node, because a drain is refused. None if only named nodes were
+/// read: the others are done.
 fn stopped_by_drains(cluster: &Cluster) -> BTreeSet<&str> {
     if cluster.limited_to_named_nodes {
         return BTreeSet::new();

@@ -127,3 +127,29 @@ fn newest_refusal<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>, job: &
 fn last_attempt(package_run: &PackageRun<'_>) -> Option<Timestamp> {
     package_run.pods.iter().filter_map(|pod| ended_at(pod)).max()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn a_refusal_is_named_without_pod_and_details() {
+        for (message, expected) in [
+            (
+                "Error creating: pods \"a-7kq2d\" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=2",
+                "it is refused: exceeded quota: compute…",
+            ),
+            (
+                "Error creating: pods \"a\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true)",
+                "it is refused: violates PodSecurity \"baseline:latest\": host namespaces…",
+            ),
+            (
+                "Error creating: admission webhook \"a.example\" denied the request: no root",
+                "it is refused: no root",
+            ),
+            ("Error creating: timeout", "pod creation fails"),
+        ] {
+            assert_eq!(refusal(message), expected);
+        }
+    }
+}
